@@ -13,9 +13,9 @@ from prefect.artifacts import create_markdown_artifact
 from flows.command import run_as_command
 from flows.tasks import run_as_task, run_as_tasks, stage_facts
 from sdc.model.release import release_facts
+from sdc.protect.summary import old_facts, suppressed_table_facts
 from sdc.refusal import NOT_RELEASABLE
 from sdc.run_format import IN_PART, RELEASE
-from sdc.search.suppressed import part_facts
 from sdc.stages.build import open_build
 from sdc.stages.release import check_upload, upload
 from sdc.stages.stages import beside_all
@@ -38,10 +38,11 @@ def release_build(
     frontier = [" * ".join(names) or "(total)" for names in released["frontier"]]
     page = "# Released frontier\n\n" + "\n".join(f"- {names}" for names in frontier)
     create_markdown_artifact(key="released-frontier", markdown=page)
-    parts, coarsened = made.found.parts, build.coarsened
-    if parts.facts or coarsened:
+    suppressed, recoded = made.found.suppressed_tables, build.coarsened
+    if suppressed.facts or recoded:
         to = build.folder.stage(RELEASE)
-        released[IN_PART] = part_facts(parts, coarsened, table, to, made.found.suppressed)
+        facts = suppressed_table_facts(suppressed, recoded, table, to, made.found.suppressed)
+        released |= {"suppressed_tables": facts, IN_PART: old_facts(facts)}
     result: dict[str, Any] = {"run_folder": str(build.folder.path), "release": released, "stages": stage_facts(records)}
     if build.listing.most and (cut := made.widths.cut(build.criteria.floor)):
         result["cut"] = cut

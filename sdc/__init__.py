@@ -59,6 +59,7 @@ __all__ = [
     "sharp_bounds",
     "super_cell_bounds",
     "suppress",
+    "synthesize",
     "uniques",
     "verify_run",
     "why",
@@ -71,13 +72,13 @@ _HOMES = {
     "FoundRelease": "sdc.search.best",
     "Knowledge": "sdc.model.knowledge",
     "Losses": "sdc.intruder.losses",
-    "MagnitudeTable": "sdc.treat.magnitude",
+    "MagnitudeTable": "sdc.protect.magnitude",
     "PosteriorLimit": "sdc.intruder.limit",
     "PublishedFolder": "sdc.stages.release",
     "Release": "sdc.model.release",
     "ReleasedTable": "sdc.search.found",
-    "Rounded": "sdc.search.rounding",
-    "Suppressed": "sdc.treat.suppression",
+    "Rounded": "sdc.protect.rounding",
+    "Suppressed": "sdc.protect.one_table",
     "Table": "sdc.model.table",
     "Watch": "sdc.stages.assemble",
     "attack": "sdc.stages.answers",
@@ -90,6 +91,7 @@ _HOMES = {
     "read_table": "sdc.data.reading",
     "read_weights": "sdc.data.reading",
     "run": "flows.run",
+    "synthesize": "sdc.public.synthetic",
     "verify_run": "sdc.stages.verified",
 }
 """Of what is not in `sdc.api`."""
@@ -133,7 +135,11 @@ if TYPE_CHECKING:
     from sdc.model.knowledge import Knowledge
     from sdc.model.release import Release
     from sdc.model.table import Table
+    from sdc.protect.magnitude import MagnitudeTable
+    from sdc.protect.one_table import Suppressed
+    from sdc.protect.rounding import Rounded
     from sdc.public.incomplete import read_incomplete
+    from sdc.public.synthetic import synthesize
     from sdc.record.ledger import ledger
     from sdc.risk.asked import criteria
     from sdc.risk.assessment import Assessment
@@ -141,15 +147,12 @@ if TYPE_CHECKING:
     from sdc.risk.critical_width import CriticalWidths
     from sdc.search.best import FoundRelease
     from sdc.search.found import ReleasedTable
-    from sdc.search.rounding import Rounded
     from sdc.stages.answers import attack
     from sdc.stages.assemble import Watch
     from sdc.stages.finished import compare, explore
     from sdc.stages.release import PublishedFolder
     from sdc.stages.subject import knowledge
     from sdc.stages.verified import verify_run
-    from sdc.treat.magnitude import MagnitudeTable
-    from sdc.treat.suppression import Suppressed
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths
 

@@ -10,8 +10,8 @@ from itertools import chain
 import numpy as np
 from hypothesis import strategies as hs
 
-from sdc.feasible.own_cells import own_cells
-from sdc.model.fact import Between, Fact, withheld
+from sdc.feasible.suppressed_cells import primary_cells
+from sdc.model.fact import CellIntervals, Fact, suppressed_fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -62,8 +62,10 @@ def view_cells(schema: Schema, view: int) -> dict[Cell, list[Cell]]:
 def sums_of(fact: Fact, table: Table) -> Iterator[reference.Fact]:
     """What a fact tells of a table with these counts: of each of its cells the sum, or between what that lies."""
     schema, ends = table.schema, Ends()
-    if fact.between is not None:
-        told = zip(fact.between.cells.tolist(), fact.between.low.tolist(), fact.between.high.tolist(), strict=True)
+    if fact.intervals is not None:
+        told = zip(
+            fact.intervals.cells.tolist(), fact.intervals.low.tolist(), fact.intervals.high.tolist(), strict=True
+        )
         ends = {tuple(cell): (low, high) for cell, low, high in told}
     view = [variables_of(schema)[v] for v in finest(schema, fact.view)]
     universe = [(variables_of(schema)[v], codes) for v, codes in fact.universe]
@@ -120,7 +122,7 @@ def fact_of(schema: Schema, view: int, universe: Pattern = (), ends: Ends | None
         return Fact(view, universe, None, source)
     cells = np.array(list(ends), np.uint16).reshape(len(ends), len(finest(schema, view)))
     low, high = np.array(list(ends.values()), np.int64).reshape(-1, 2).T
-    return Fact(view, universe, Between(cells, low, high), source)
+    return Fact(view, universe, CellIntervals(cells, low, high), source)
 
 
 def random_fact(rng: Rng, table: Table, kind: str, source: str) -> Fact:
@@ -139,7 +141,7 @@ def random_fact(rng: Rng, table: Table, kind: str, source: str) -> Fact:
         return fact_of(schema, view, universe, None if rng.random() < 0.9 else {}, source)
     if kind == "withheld":
         hidden = np.array([cell for cell in sums if rng.random() < 0.5], np.uint16)
-        return withheld(view, hidden.reshape(-1, len(finest(schema, view))), table.total, source)
+        return suppressed_fact(view, hidden.reshape(-1, len(finest(schema, view))), table.total, source)
     base, ends = int(rng.choice([3, 5])), Ends()
     for cell, count in sums.items():
         if kind == "nearest":
@@ -191,7 +193,7 @@ def nearly(rng: Rng, of: FactCase, number: int = 12) -> Counts:
 def own_widths(of: FactCase, small_count: int, min_width: int) -> list[int]:
     """Of all small cells of parts that facts alone do not tell, and no sub-table that is released, over all tables."""
     before, found = replace(of.known, release=NOTHING), list[int]()
-    own = own_cells(of.table, before, before, small_count, min_width)
+    own = primary_cells(of.table, before, before, small_count, min_width)
     for view, _, places in own.of_views(of.schema):
         if len(places) and view not in of.known.release:
             sums = [Table.of(of.schema, of.cells, counts).marginal(view).dense.reshape(-1) for counts in of.tables]

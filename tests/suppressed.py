@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.fact import Between, Fact, withheld
+from sdc.model.fact import CellIntervals, Fact, suppressed_fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.protect.one_table import Dense, Flags
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
-from sdc.treat.suppression import Dense, Flags
 from tests import reference
 from tests.facts import agreeing
 from tests.levels import random_pattern
@@ -58,9 +58,9 @@ class Case:
 
     def places(self, fact: Fact) -> list[int]:
         """Of the cells that a fact tells between two numbers, in C order."""
-        assert fact.between is not None
+        assert fact.intervals is not None
         sizes = [self.sizes[v] for v in st.members(fact.view)]
-        return [int(place) for place in np.ravel_multi_index(tuple(fact.between.cells.T.astype(int)), sizes)]
+        return [int(place) for place in np.ravel_multi_index(tuple(fact.intervals.cells.T.astype(int)), sizes)]
 
     def of(self, view: SubTable, tables: Dense) -> Dense:
         """(tables, cells of the view) of each of (tables, cells)."""
@@ -71,7 +71,7 @@ class Case:
         facts, total = [*self.known.facts], self.table.total
         for view, flags in zip(self.views, hidden, strict=True):
             cells = np.array(every_cell([self.sizes[v] for v in st.members(view)]), np.uint16)[flags]
-            facts.append(withheld(view, cells, total, ""))
+            facts.append(suppressed_fact(view, cells, total, ""))
         return agreeing(self.table, [*margins, *self.known.release.frontier], self.known.zeros, facts, MOST_TABLES)
 
 
@@ -87,7 +87,7 @@ def some_fact(rng: np.random.Generator, table: Table) -> Fact:
     cells = cells[rng.random(len(cells)) < 0.5]
     counts = table.marginal(view).count_at(cells)
     low, high = np.maximum(counts - rng.integers(0, 3, len(cells)), 0), counts + rng.integers(0, 3, len(cells))
-    return Fact(view, universe, Between(cells, low, high), f"table {view}")
+    return Fact(view, universe, CellIntervals(cells, low, high), f"table {view}")
 
 
 def drawn(

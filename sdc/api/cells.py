@@ -16,7 +16,7 @@ from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
-from sdc.model.super_cell import Asked, SuperCellBounds
+from sdc.model.super_cell import SuperCellBounds, SuperCells
 from sdc.model.weights import RecordWeights
 from sdc.stages.answers import chosen_cells, super_cells
 from sdc.stages.subject import Public, known_of
@@ -91,7 +91,7 @@ def cell_bounds(
 def super_cell_bounds(
     table: TableLike,
     public: Public,
-    cells: Asked,
+    cells: SuperCells,
     *,
     small_count: int = 2,
     method: str = "auto",

@@ -12,6 +12,7 @@ from sdc.config.capabilities import METHODS, require_together, require_used
 from sdc.config.given import require_names
 from sdc.config.release import PatternLike
 from sdc.data.reading import TableLike, table_of
+from sdc.deadline import Deadline
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
@@ -27,7 +28,6 @@ from sdc.risk.evaluator import RiskEvaluator
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.constraints import Constraints, named
 from sdc.search.curve import Curve, CurveSearch
-from sdc.search.deadline import Deadline
 from sdc.search.found import Found
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
@@ -37,7 +37,7 @@ from sdc.stages.search import QuestionLines
 from sdc.stages.subject import Public, known_of
 
 if TYPE_CHECKING:
-    from sdc.search.redesign import Redesigns
+    from sdc.protect.recoding import Redesigns
 
 SubTableLike: TypeAlias = str | Sequence[str] | SubTable
 """A sub-table written `age*sex`, or as the list of its variables."""
@@ -303,7 +303,7 @@ def why(
     table = table_of(table)
     own, given = asked(criteria, min_width, small_count, settings)
     searched = search_settings(table, own, executor, {**given, "forbid": forbid})
-    view = st.told(sub_table, table.schema)
+    view = st.subtable_of(sub_table, table.schema)
     evaluator = searched.evaluator(table, known_of(table, public))
     width = searched.widths(table).by_sub_table().get(view)
     forbidden = not Constraints(forbid=named("forbid", searched.release.forbid, table.schema)).allows(view)
@@ -368,7 +368,7 @@ def redesign(
     require_names(others, tuple(CriteriaKeywords.__annotations__), "criteria")
     require_together("redesign", *of_criteria(own))
     known, searched = known_of(table, public), search_settings(table, own, executor, {}, section)
-    before, refused = replace(known, release=NOTHING), st.told(sub_table, table.schema)
+    before, refused = replace(known, release=NOTHING), st.subtable_of(sub_table, table.schema)
     return redesigns(table, before, searched, known.release, refused, merging=merging)
 
 

@@ -68,7 +68,7 @@ def search_settings(
         warnings.warn(warning, FutureWarning, stacklevel=4)
     if section.coarsens:
         raise ConfigError(
-            "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
+            "protect with by: recoding needs levels, which a build gives its table; use sdc run, or another way"
         )
     listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
     return SearchSettings(criteria, policy, listing, section, executor, like=before)
@@ -78,7 +78,7 @@ def _by_name(setting: str, value: Any) -> Any:
     """The same with `age*sex` for each list of names."""
     if setting in ("require", "forbid") and isinstance(value, list | tuple):
         return [_joined(one) for one in value]
-    if setting == "in_part" and isinstance(value, list | tuple):
+    if setting == "protect" and isinstance(value, list | tuple):
         return [{**one, "of": _joined(one["of"])} if isinstance(one, Mapping) and "of" in one else one for one in value]
     if setting in ("weights", "demand") and isinstance(value, Mapping):
         return {_joined(of): number for of, number in value.items()}
@@ -109,6 +109,6 @@ def of_search(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
         ONLY: section.required_only,
         MINUTES: section.minutes,
         AT_LEAST: section.at_least,
-        **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
+        **{name: CAPABILITIES[name].is_asked(section.protect) for name in IN_PARTS},
     }
     yield from (name for name, value in given.items() if value)

@@ -22,10 +22,10 @@ from sdc.risk.effort import Budget, Effort
 from sdc.stages.subject import Public, known_of
 
 if TYPE_CHECKING:
+    from sdc.protect.magnitude import MagnitudeTables
+    from sdc.protect.one_table import Suppressed
+    from sdc.protect.rounding import Rounded
     from sdc.public.check import Checked
-    from sdc.search.rounding import Rounded
-    from sdc.treat.magnitude import MagnitudeTables
-    from sdc.treat.suppression import Suppressed
 
 SUPPRESSING = ("budget", "executor", "whole", "witnesses", "whole_table", *CriteriaKeywords.__annotations__)
 
@@ -109,11 +109,11 @@ def suppress(
     >>> cells = {"age": [*"xxxyyyzzz"], "sex": [*"rstrstrst"], "count": [1, 20, 9, 30, 40, 8, 7, 6, 50]}
     >>> found = sdc.suppress(pa.table(cells), by=["age", "sex"], min_width=5, small_count=1)
     >>> found
-    4 of 9 cells withheld; small_count=1
+    4 of 9 cells suppressed; small_count=1
     >>> found.to_arrow().column("count").to_pylist()
     [None, None, 9, 30, 40, 8, None, None, 50]
     """
-    from sdc.treat import suppression
+    from sdc.protect import one_table
 
     require_names(settings, SUPPRESSING, "suppress")
     budget, executor = settings.pop("budget", None), settings.pop("executor", IN_PROCESS)
@@ -123,19 +123,19 @@ def suppress(
     require_together("suppress", *of_criteria(own))
     whole_table |= own.limit is not None
     table = table_of(table) if whole_table else _table_by(table, by, public)
-    view, known = st.told(by, table.schema), known_of(table, public)
+    view, known = st.subtable_of(by, table.schema), known_of(table, public)
     schema = table.schema.restrict(st.members(view))
     # the margins of one axis are the total alone, and then its labels say more
     beside = whole_table or len(schema.axes) < 2 or known.release != NOTHING or bool(known.facts)
-    if not beside and st.cells(view, table.schema) <= suppression.MOST_CELLS:
+    if not beside and st.cells(view, table.schema) <= one_table.MOST_CELLS:
         counts = table.marginal(view).dense
         zeros = known.zeros.excluded(view, table.schema)
-        with suppress_errors(NotReleasableError):  # its margins are withheld too then
-            found = suppression.suppress(counts, own.small_count, own.floor, zeros=zeros)
+        with suppress_errors(NotReleasableError):  # its margins are suppressed too then
+            found = one_table.suppress(counts, own.small_count, own.floor, zeros=zeros)
             return found.named_by(schema, own.small_count)
     effort = Effort(budget or Budget(), executor=executor)
     before = None if whole is None else known_of(table, whole)
-    found = suppression.suppress_beside(table, known, view, own, effort, before, witnesses)
+    found = one_table.suppress_beside(table, known, view, own, effort, before, witnesses)
     return found.named_by(schema, own.small_count)
 
 
@@ -178,11 +178,11 @@ def round(table: TableLike, by: str | Sequence[str] | None = None, *, base: int)
     >>> rounded.to_arrow().to_pydict()["count_rounded_to_5"]
     [540, 420, 385, 495]
     """
-    from sdc.search import rounding
+    from sdc.protect import rounding
 
     if by is not None:
         table = _table_by(table, by)
-        table = table.marginal(st.told(by, table.schema))
+        table = table.marginal(st.subtable_of(by, table.schema))
     table = table_of(table)
     rounding.require_no_levels(st.full(len(table.schema)), table.schema)
     return rounding.controlled_rounding(table.dense, base).named_by(table.schema)
@@ -259,8 +259,8 @@ def magnitude_table(
     """
     from sdc.data.columns import read_columns
     from sdc.data.reading import FRAME, settings_of
-    from sdc.treat import magnitude
-    from sdc.treat.dominance import Rules
+    from sdc.protect import magnitude
+    from sdc.protect.dominance import Rules
 
     require_names(settings, SUMMING, "a magnitude table")
     rules = Rules.of(contributors, dominance, percent)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -21,11 +22,22 @@ __all__ += ["simulation", "tables", "treat"]
 def main() -> None:
     """Runs a command; 0 done, 1 mend it, 2 wrong usage, 3 nothing may be released, 75 try again, 130 interrupted."""
     with as_command("--json" in sys.argv), warnings.catch_warnings():
-        shown = warnings.showwarning
-        warnings.showwarning = lambda text, kind, *at: (
-            say(str(text)) if kind is OldKeyWarning else shown(text, kind, *at)
-        )
+        warnings.showwarning = _once(warnings.showwarning)
         app(modern(sys.argv[1:]))
+
+
+def _once(others: Callable[..., Any]) -> Callable[..., None]:
+    """Shows each old key in a line, once, though a config is read several times; other warnings as ever."""
+    said = set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if category is not OldKeyWarning:
+            others(message, category, *place)
+        elif (line := str(message)) not in said:
+            said.add(line)
+            say(line)
+
+    return show
 
 
 @app.callback()

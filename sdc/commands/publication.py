@@ -188,6 +188,39 @@ def _told(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["count"], row["outer"], mean, alone, likely
 
 
+@command(PUBLISH)
+def synthesize(
+    releases: Annotated[
+        list[Path],
+        typer.Argument(parser=checked_path, metavar="RELEASE...", help="Published folders or files of tables."),
+    ],
+    out: Annotated[Path, file_option("An empty folder for the synthetic tables.", "--out")],
+    draws: Annotated[int, typer.Option(help="How many tables are drawn.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the first table; the next ones have the next seeds.")] = 0,
+    relations: Annotated[
+        Path | None, file_option("How tables relate: a list as `earlier` of a config is.", "--relations")
+    ] = None,
+    records: Annotated[bool, typer.Option("--records", help="Write a row a record instead of counts.")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet instead of CSV.")] = False,
+) -> Answer:
+    """Draw synthetic tables that agree with every published count.
+
+    Uses only what is published: the confidential table is never read.
+    """
+    from sdc.public.relation import relations_given
+    from sdc.public.synthetic import synthesize, write_synthetic
+
+    drawn = synthesize(releases, draws=draws, seed=seed, relations=relations_given(relations))
+    files = write_synthetic(drawn, out, records=records, parquet=parquet)
+    facts = {"out": str(out), "tables": [{"file": name, **one.facts} for name, one in files.items()]}
+
+    def show() -> None:
+        for name, one in files.items():
+            print(f"{name:24} {one.headline}")
+
+    return Answer(facts, show)
+
+
 @command(INSPECT)
 def compare(
     before: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="A run folder.")],
@@ -220,8 +253,8 @@ def _print_comparison(found: Comparison) -> None:
 
 def _of_part(told: int | str | None) -> str:
     if told is None:
-        return "not in part"
-    return told if isinstance(told, str) else f"{told} cells withheld"
+        return "not suppressed"
+    return told if isinstance(told, str) else f"{told} cells suppressed"
 
 
 @command(MAINTAIN)

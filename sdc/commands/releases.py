@@ -33,9 +33,9 @@ from sdc.refusal import NOT_RELEASABLE
 if TYPE_CHECKING:
     from sdc.config.release import WeightsConfig
     from sdc.model.table import Table
+    from sdc.protect.recoding import Redesign
     from sdc.risk.assessment import Assessment
     from sdc.search.best import FoundRelease
-    from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
 VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
@@ -99,7 +99,7 @@ def why_command(
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
     """
     from sdc import api
-    from sdc.search.suppressed import largest_facts
+    from sdc.protect.summary import largest_facts
     from sdc.search.why import reason_facts
 
     verb = "redesign" if redesign else "why"
@@ -161,7 +161,7 @@ def _print_redesign(proposals: Sequence[dict[str, Any]], of_whole: Sequence[str]
     for told in proposals:
         print(f"instead        {'*'.join(told['sub_table'])}, {told['cells']} cells, {told['lost']} fewer")
         print(f"to be pasted   {told['config']}")
-        if "in_part" in told["config"] and of_whole:
+        if "protect" in told["config"] and of_whole:
             print(f"leave out      {', '.join(of_whole)}")
 
 
@@ -241,16 +241,16 @@ def print_release(facts: dict[str, Any]) -> None:
     print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
     for names in facts["frontier"]:
         print(f"              {'*'.join(names) or '(total)'}")
-    for part in facts.get("in_part", ()):
+    for part in facts.get("suppressed_tables", ()):
         name = "*".join(part["sub_table"])
-        if part["how"] == "round":
+        if part["by"] == "rounding":
             print(f"rounded       {name}: to multiples of {part['base']}")
             continue
-        if part["how"] == "coarsen":
-            print(f"coarsened     {name}: by {'*'.join(part['by'])}, {part['left']} cells of {part['cells']}")
+        if part["by"] == "recoding":
+            print(f"recoded       {name}: by {'*'.join(part['recoded'])}, {part['left']} cells of {part['cells']}")
             continue
-        of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
-        print(f"in part       {name}: {of} withheld, with {records}")
+        share = f"{part['records_suppressed']:.1%} of the records"
+        print(f"suppressed    {name}: {part['suppressed']} of {part['cells']} cells, with {share}")
         for cell in part["largest"][:1]:
             print(f"largest       {cell['text']}")
 

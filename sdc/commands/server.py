@@ -128,7 +128,7 @@ def audit(
         "head": found.head,
         "decisions": found.decisions,
         "releases": found.releases,
-        "in_part": len(found.in_part),
+        **dict.fromkeys(("suppressed_tables", "in_part"), len(found.in_part)),
         "criterion": None if standard is None else {**standard.facts, "of": standard.source},
         "verified": found.verified,
         "failures": found.failures,
@@ -138,12 +138,12 @@ def audit(
         print(f"entries       {found.entries}, the last with the hash {found.head}")
         print(f"decisions     {found.decisions}, of which {found.releases} released something")
         if found.in_part:
-            print(f"in part       {len(found.in_part)} sub-tables, but for cells that are withheld")
+            print(f"suppressed    {len(found.in_part)} sub-tables are released with suppressed cells")
         if standard is not None:
             told = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
             print(f"criterion     {told}, of {standard.source}")
         if found.verified:
-            beside = ", and so does what was answered in part" if found.in_part else ""
+            beside = ", and so do suppressed tables" if found.in_part else ""
             print(f"verified      every R(t) satisfies the criterion{beside}")
         if not found.is_judged:
             print("not judged    whether every R(t) satisfies a criterion; give the server's config with --table")

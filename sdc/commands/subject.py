@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sdc.commands.options import Settings, say
-from sdc.model.errors import ConfigError, UntoldError
+from sdc.model.errors import ConfigError, IncompleteTableError
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
@@ -45,7 +45,7 @@ def read_subject_or_incomplete(
 
     try:
         return read_subject(path, settings, *asked, named={"--release": release})
-    except UntoldError:
+    except IncompleteTableError:
         if path.endswith((".yaml", ".yml")) or not Path(path).is_file():
             raise
     said = [key for key in settings if key not in ("risk.small_count", "execution.workers")]

@@ -1,4 +1,4 @@
-"""The commands about single tables: rounded, with cells withheld, or sums of a column."""
+"""The commands about single tables: rounded, with cells suppressed, or sums of a column."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def suppress(
     schema = table.schema
     if out is not None:
         _write_rows(out, found.listed(schema))
-    withheld, rows = int(found.withheld.sum()), found.to_arrow().to_pylist()
+    suppressed, rows = int(found.suppressed.sum()), found.to_arrow().to_pylist()
     of = "the whole table" if found.judged_whole else f"{sub_table}, and none of the whole table,"
     judged = f"each cell of {of} with 1 to {criteria.small_count} records keeps the width {criteria.floor}"
     every = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
@@ -138,7 +138,9 @@ def suppress(
     facts = {
         "sub_table": _names(table),
         "public_margins": margins,
-        "withheld_cells": withheld,
+        "suppressed_cells": suppressed,
+        "suppressed_records": found.weight,
+        "withheld_cells": suppressed,
         "withheld_records": found.weight,
         "cells": rows,
         "judged": judged,
@@ -147,7 +149,7 @@ def suppress(
     }
 
     def show() -> None:
-        print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
+        print(f"{suppressed} of {found.suppressed.size} cells are suppressed, with {found.weight} records")
         told = [*margins, "what these add up to, and "] if found.margins else [""]
         print(f"judged: {judged}")
         print(f"public with it, and judged so: {', '.join(told)}structural zeros")
@@ -155,7 +157,7 @@ def suppress(
             print("its margins are not: those that were not public before stay so")
         print(f"{beside}\n{CHOICE}")
         if refuted:
-            what = f"{refuted} small cells are too narrow by what is public without it, whatever is withheld"
+            what = f"{refuted} small cells are too narrow by what is public without it, whatever is suppressed"
             print(f"confidential  {what}; do not publish this")
         fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
         print(f"confidential  {fewer}; do not publish this")

@@ -231,7 +231,7 @@ class BuildConfig(Section):
 
     @property
     def may_coarsen(self) -> bool:
-        """Whether `how: coarsen` works with all that it asks for, but for what it asks of whole sub-tables alone."""
+        """Whether `by: recoding` works with all that it asks for, but for what it asks of whole sub-tables alone."""
         return all(refusal(name, COARSEN) is None for name in self.asked if name not in OF_WHOLE)
 
     def _at(self, key: str) -> Any:

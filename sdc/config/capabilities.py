@@ -68,9 +68,9 @@ REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.poste
 N_RULE, ATTRIBUTES = "risk.min_frequency", "risk.attribute_disclosure"
 RULES = (N_RULE, ATTRIBUTES)
 """On what is published itself."""
-ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.in_part"
+ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.protect"
 OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
-ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
+ROUND, COARSEN = "release.protect.rounding", "release.protect.recoding"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
@@ -139,7 +139,7 @@ def _listed() -> Iterator[Capability]:
         {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
-    values |= {ROUND: ("round",), COARSEN: ("coarsen",), OBJECTIVE: ("reconstruction",)}
+    values |= {ROUND: ("rounding",), COARSEN: ("recoding",), OBJECTIVE: ("reconstruction",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -261,7 +261,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("suppress", "round"),
         ("ledger",),
-        "it enters no ledger, and a build does: require the sub-table there, with required_only and in_part: sdc run",
+        "it enters no ledger, and a build does: require the sub-table there, with required_only and protect: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (
@@ -282,7 +282,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("suppress",),
         RULES,
-        "it withholds what the small count says; require the sub-table in a build, with in_part, and use sdc run",
+        "it withholds what the small count says; require the sub-table in a build, with protect, and use sdc run",
     ),
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
     ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
@@ -361,12 +361,11 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         IN_PARTS,
         ("decomposable", "simulatable"),
-        "what is withheld depends on the records, and is sought beside what grows then; choose ordered, bisection or "
-        "best",
+        "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
     ),
-    (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
-    (IN_PARTS, (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
-    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.accept_undecided to false"),
+    (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are suppressed; leave one out"),
+    (IN_PARTS, (LIMIT,), "suppression is sought for the width alone; leave one out"),
+    (IN_PARTS, (OUTER,), "a suppressed table is proven, or it is not published; set risk.accept_undecided to false"),
     (
         IN_PARTS,
         (*OF_WHOLE, "redesign"),
@@ -376,14 +375,14 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         IN_PARTS,
         (DRAWING,),
-        "what is withheld depends on the records, and by this rule a server answers nothing in part; leave in_part out",
+        "suppression depends on the records, and by this rule a server answers with none; leave protect out",
     ),
     (
         IN_PARTS,
         ("server", "simulate", "replay", "audit"),
-        "whoever asks a server says what is taken in part; leave in_part out",
+        "each request to a server says whether a suppressed table is accepted; leave protect out",
     ),
-    (IN_PARTS, ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
+    (IN_PARTS, ("release", "publish"), "a build alone finds and publishes suppressed tables; use sdc run"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""

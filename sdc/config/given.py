@@ -20,7 +20,7 @@ SECTIONS = {
     "seed": ("annealing", "simulatable"),
 }
 """Names that stand alone, and the sections of `release` in which a config has them."""
-NAMES = (*SECTIONS, "best_subset", "budget", *(key for key in ReleaseConfig.model_fields if key != "method"))
+NAMES = (*SECTIONS, "budget", *(key for key in ReleaseConfig.model_fields if key != "method"))
 
 
 def settings_of(words: Iterable[str]) -> dict[str, Any]:
@@ -45,13 +45,17 @@ def settings_of(words: Iterable[str]) -> dict[str, Any]:
 def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfig:
     """The section with what is given on top, by its own keys or by `SECTIONS`; what is None is not given.
 
-    weights      by name, of variables `age` and of sub-tables `age*sex`
-    best_subset  True for on_conflict: drop
-    budget       seconds and seconds_per_cell, as a `Budget` has them
+    weights  by name, of variables `age` and of sub-tables `age*sex`
+    budget   seconds and seconds_per_cell, as a `Budget` has them
 
     InputError for another name, with the nearest, and for what the section refuses.
     """
-    given = current({name: value for name, value in given.items() if value is not None}, "release", warn)
+    given = dict(current({name: value for name, value in given.items() if value is not None}, "release", warn))
+    if (is_best := given.pop("best_subset", None)) is not None:  # of Python alone
+        if "on_conflict" in given:
+            raise InputError("best_subset is the old name of on_conflict, and both are given; leave out best_subset")
+        given["on_conflict"] = "drop" if is_best else "refuse"
+        warn(f"best_subset goes with the next version; write on_conflict={given['on_conflict']!r}")
     require_names(given, NAMES, "a search")
     content = release.model_dump()
     for name, value in given.items():
@@ -71,8 +75,6 @@ def require_names(given: Iterable[str], names: Sequence[str], what: str) -> None
 
 def _keys(name: str, value: Any) -> dict[str, Any]:
     """What one name gives, as the section has it."""
-    if name == "best_subset":
-        return {"on_conflict": "drop" if value else "refuse"}
     if name == "budget":
         return {key: getattr(value, key) for key in ("seconds", "seconds_per_cell")}
     if name == "weights":

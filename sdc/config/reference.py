@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sdc.config.build import BuildConfig
-from sdc.config.old_keys import current_key
+from sdc.config.old_keys import OLD_KEYS, current_key
 from sdc.config.values import words_of
 from sdc.model.errors import ConfigError
 from sdc.version import VERSION
@@ -95,8 +95,10 @@ def table(anchor: str = "") -> str:
         f"<td>{escape(k.description)}</td></tr>"
         for k in reference()
     )
+    old = ", ".join(f"<code>{escape(key)}</code> ({escape(now.name)})" for key, now in OLD_KEYS.items())
     return f"""<p>Every key of a config, with dots between sections; <code>{NAME}</code> is a name that you choose, such
-as that of a variable. A key that is not here is refused.</p>
+as that of a variable. A key that is not here is refused. Until the next version these are accepted, with a warning that
+names the line to write, and the name of today: {old}.</p>
 <div class="wide" tabindex="0"><table>
 <thead><tr><th scope="col">Key</th><th scope="col">Type</th><th scope="col">Default</th>
 <th scope="col">What it is</th></tr></thead><tbody>

@@ -233,7 +233,7 @@ class PatternConfig(Section):
 PatternLike: TypeAlias = Text | PatternConfig
 
 
-Way: TypeAlias = Literal["withhold", "coarsen", "round"]
+Way: TypeAlias = Literal["suppression", "recoding", "rounding"]
 """How a sub-table goes out that may not go out whole."""
 
 
@@ -256,38 +256,40 @@ class CostConfig(Section):
     numbers; a cell that it does not list has 0; or its lines"""
 
 
-class InPartConfig(Section):
-    """What becomes of a sub-table that may not go out whole."""
+class ProtectConfig(Section):
+    """How a sub-table is protected that may not be released whole."""
+
+    place = "release.protect"
 
     of: PatternLike
     """a sub-table, or several, as in require"""
-    how: Way | Annotated[tuple[Way, ...], Field(min_length=1)] = "withhold"
-    """withhold: all cells go out but some; coarsen: all go out, some categories of an axis merged; round: all go out
-    rounded to multiples of base; or a list of these, of which the next is tried where one does not do"""
+    by: Way | Annotated[tuple[Way, ...], Field(min_length=1)] = "suppression"
+    """suppression: some cells are suppressed; recoding: some categories of an axis are merged; rounding: counts are
+    rounded to multiples of base; or a list of these, each of which is tried where those before it are not proven"""
     merge: Text | None = None
-    """the variable of which categories are merged; for coarsen alone; default what loses least"""
+    """the variable of which categories are merged; for recoding alone; default what loses least"""
     base: Annotated[Positive | None, Field(ge=2)] = None
-    """what counts are rounded to multiples of, at least 2; for round alone"""
+    """what counts are rounded to multiples of, at least 2; for rounding alone"""
     cost: Literal["cells", "records"] | CostConfig | None = None
-    """what is to be little of what is withheld or merged: cells, records and cells added up, or a section with weights,
-    which are added to cells; default records where cells are withheld, and cells where categories are merged"""
-    most: Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)] = 1.0
-    """the largest share of its cells that may be withheld, or in merged categories, more than 0 and at most 1; where
-    more would have to be, the next way is tried, and without one it does not go out"""
+    """what must be little of what is suppressed or merged: cells, records and cells added up, or a section with
+    weights, which are added to cells; default records where cells are suppressed, cells where categories are merged"""
+    max_share: Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)] = 1.0
+    """the largest share of its cells that may be suppressed, or in merged categories, more than 0 and at most 1; where
+    more would have to be, the next way of `by` is tried, and without one it is not released"""
 
     @property
     def ways(self) -> tuple[Way, ...]:
         """In the order in which they are tried."""
-        return self.how if isinstance(self.how, tuple) else (self.how,)
+        return self.by if isinstance(self.by, tuple) else (self.by,)
 
     @model_validator(mode="after")
-    def _has_a_base(self) -> InPartConfig:
-        if ("round" in self.ways) != (self.base is not None):
-            raise ValueError("base goes with how: round, which needs one; give both or none")
-        if self.merge is not None and "coarsen" not in self.ways:
-            raise ValueError("merge goes with how: coarsen; give that, or leave it out")
+    def _has_a_base(self) -> ProtectConfig:
+        if ("rounding" in self.ways) != (self.base is not None):
+            raise ValueError("base goes with by: rounding, which needs one; give both or none")
+        if self.merge is not None and "recoding" not in self.ways:
+            raise ValueError("merge goes with by: recoding; give that, or leave it out")
         if len({*self.ways}) < len(self.ways):
-            raise ValueError("how names a way twice; name each once")
+            raise ValueError("by names a way twice; name each once")
         return self
 
 
@@ -374,9 +376,9 @@ class ReleaseConfig(Section):
     on_conflict: Literal["refuse", "drop"] = "refuse"
     """where the required sub-tables do not fit together: refuse, or drop some of them: the subset of the largest weight
     is released"""
-    in_part: Literal["withhold"] | tuple[InPartConfig, ...] = ()
-    """withhold: of required sub-tables that do not fit whole all cells go out but those that would tell too much; or a
-    list of sections with of, how, cost, most and base, which name others too"""
+    protect: Literal["suppression"] | tuple[ProtectConfig, ...] = ()
+    """suppression: cells of required sub-tables are suppressed that cannot be released whole; or a list of sections
+    with of, by, cost, max_share, merge and base, which name others too"""
     previous_pattern: Placed | None = None
     """an earlier edition, a published folder or file relative to the config: the cells that it withholds of a sub-table
     are withheld again where that goes out in part; default none"""
@@ -418,7 +420,7 @@ class ReleaseConfig(Section):
     @property
     def coarsens(self) -> bool:
         """Whether sub-tables may go out with some categories merged."""
-        return any("coarsen" in section.ways for section in self.in_part if isinstance(section, InPartConfig))
+        return any("recoding" in section.ways for section in self.protect if isinstance(section, ProtectConfig))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -450,12 +452,12 @@ class ReleaseConfig(Section):
             raise ValueError(
                 "required_only is true, and nothing is required; name sub-tables under require, or leave it out"
             )
-        if self.previous_pattern is not None and not self.in_part:
-            raise ValueError("previous_pattern is given, and nothing goes out in part; give in_part, or leave it out")
+        if self.previous_pattern is not None and not self.protect:
+            raise ValueError("previous_pattern is given, and no sub-table is protected; give protect, or leave it out")
         if self.at_least is not None and self.at_least.requests_served is not None and not self.demand:
             raise ValueError("at_least is of requests_served, and none are known; give demand, or leave it out")
-        if self.in_part == "withhold" and not self.require:
+        if self.protect == "suppression" and not self.require:
             raise ValueError(
-                "in_part is withhold, and nothing is required; name sub-tables under require, or by of under in_part"
+                "protect is suppression, and nothing is required; name sub-tables under require, or by of under protect"
             )
         return self

@@ -14,7 +14,15 @@ import numpy.typing as npt
 from sdc.executor import kept_per_thread
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.in_part import NO_PART, InPart, by_place, cells_of_places, places_of, shares, told_in_part
+from sdc.feasible.suppressed_cells import (
+    NO_PRICED_CELLS,
+    PricedCells,
+    by_place,
+    cells_of_places,
+    places_of,
+    shares,
+    without_intervals,
+)
 from sdc.feasible.walk_cell_kernel import (
     EASE,
     EMPTY,
@@ -111,7 +119,7 @@ def shift(
     return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
 
 
-class MovedInPart(NamedTuple):
+class PricedMoves(NamedTuple):
     """Differences that change cells, or places of sub-tables in part.
 
     rows   (differences,) which of those asked for each moves; gone  (differences,) how far
@@ -123,38 +131,52 @@ class MovedInPart(NamedTuple):
     gone: Ints
     nodes: int
 
-    def agreeing(self, table: Table, knowledge: Knowledge) -> MovedInPart:
+    def agreeing(self, table: Table, knowledge: Knowledge) -> PricedMoves:
         """Those that are feasible for whoever knows that of the table."""
         good = self.differences.feasible(table, knowledge)
-        return MovedInPart(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
+        return PricedMoves(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
 
 
 def shift_cheaply(
-    table: Table, knowledge: Knowledge, in_part: InPart, cells: Codes, changes: Counts, *, nodes: int, tries: range
-) -> MovedInPart:
+    table: Table,
+    knowledge: Knowledge,
+    suppressed: PricedCells,
+    cells: Codes,
+    changes: Counts,
+    *,
+    nodes: int,
+    tries: range,
+) -> PricedMoves:
     """As `shift`, from the true table, by moves that cost least of what the sub-tables in part show.
 
     ReleaseError as `find`.
     """
-    walker, by = _priced_walker(table, knowledge, in_part), np.maximum(changes, -table.count_at(cells))
+    walker, by = _priced_walker(table, knowledge, suppressed), np.maximum(changes, -table.count_at(cells))
     found = walker.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
-    moved = MovedInPart(found.differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
+    moved = PricedMoves(found.differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
     return moved.agreeing(table, knowledge)
 
 
-def shift_in_part(
-    table: Table, knowledge: Knowledge, in_part: InPart, places: Ints, changes: Counts, *, nodes: int, tries: range
-) -> MovedInPart:
+def shift_suppressed(
+    table: Table,
+    knowledge: Knowledge,
+    suppressed: PricedCells,
+    places: Ints,
+    changes: Counts,
+    *,
+    nodes: int,
+    tries: range,
+) -> PricedMoves:
     """The same of (n,) cells of the sub-tables in part, by their places among all prices: each moves by its change."""
-    walker = _priced_walker(table, knowledge, in_part)
-    begin, keys = cells_of_places(table, in_part.views, places, changes > 0)
-    return walker.shifted_in_part(begin, keys, places, changes, nodes, tries).agreeing(table, knowledge)
+    walker = _priced_walker(table, knowledge, suppressed)
+    begin, keys = cells_of_places(table, suppressed.views, places, changes > 0)
+    return walker.shifted_suppressed(begin, keys, places, changes, nodes, tries).agreeing(table, knowledge)
 
 
-def _priced_walker(table: Table, knowledge: Knowledge, in_part: InPart) -> _Walker:
+def _priced_walker(table: Table, knowledge: Knowledge, suppressed: PricedCells) -> _Walker:
     """One that pays for what it changes of sub-tables in part; the view of facts without intervals is as if whole."""
-    known, told = told_in_part(knowledge, table)
-    priced = in_part.beside(told)
+    known, told = without_intervals(knowledge, table)
+    priced = suppressed.beside(told)
     walker = _walker(table, known.with_hulls, 0, None, priced.views)
     walker.price(priced)
     return walker
@@ -190,14 +212,14 @@ class _Alike(NamedTuple):
     """Cells that walk alike: by moves that change nothing of `known`, and none between categories of `fixed`.
 
     also     by moves too that change nothing of this, with whatever categories; None for no others
-    in_part  what moves pay for
+    suppressed  what moves pay for
     """
 
     rows: Ints
     known: Knowledge
     fixed: SubTable
     also: Knowledge | None = None
-    in_part: InPart = NO_PART
+    suppressed: PricedCells = NO_PRICED_CELLS
 
 
 class _Walks:
@@ -222,8 +244,8 @@ class _Walks:
 
     def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         rows, pack = course.rows, self._table.schema.keys.pack
-        walker = _walker(self._table, course.known, course.fixed, course.also, course.in_part.views)
-        walker.price(course.in_part)
+        walker = _walker(self._table, course.known, course.fixed, course.also, course.suppressed.views)
+        walker.price(course.suppressed)
         walker.begin_at(pack(self._base.cells), self._base.changes)
         found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
@@ -241,9 +263,9 @@ class _Walks:
             course = _Alike(alike, knowledge.with_facts(inside).with_hulls, fixed)
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
-        if any(fact.between is not None for fact in facts):
-            known, told = told_in_part(knowledge, self._table)
-            yield _Alike(rows, known.with_hulls, 0, in_part=told)
+        if any(fact.intervals is not None for fact in facts):
+            known, told = without_intervals(knowledge, self._table)
+            yield _Alike(rows, known.with_hulls, 0, suppressed=told)
         if any(fact.universe for fact in facts):
             yield _Alike(rows, knowledge.with_facts(()), 0)
 
@@ -256,15 +278,15 @@ def _spread(values: Ints, rows: Ints, number: int) -> Ints:
 
 @kept_per_thread(maxsize=2)
 def _walker(
-    table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, in_part: tuple[SubTable, ...]
+    table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, suppressed: tuple[SubTable, ...]
 ) -> _Walker:
     # units of one round come to a process one by one, each with a copy of what is known
-    return _Walker(table, knowledge, fixed, also, in_part)
+    return _Walker(table, knowledge, fixed, also, suppressed)
 
 
 def forget() -> None:
     """Drops what the searches of this process share."""
-    for kept in (_walker, _totals, _columns, by_place, told_in_part):
+    for kept in (_walker, _totals, _columns, by_place, without_intervals):
         kept.cache_clear()
 
 
@@ -304,7 +326,7 @@ class _Walker:
         knowledge: Knowledge,
         fixed: SubTable,
         also: Knowledge | None,
-        in_part: tuple[SubTable, ...],
+        suppressed: tuple[SubTable, ...],
     ) -> None:
         if not can_search(table):
             raise ReleaseError(
@@ -312,16 +334,16 @@ class _Walker:
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
-        self._work, self._changed = _new_work(table, knowledge, fixed, also, in_part), np.zeros(0, np.int64)
+        self._work, self._changed = _new_work(table, knowledge, fixed, also, suppressed), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
-        self._priced: InPart | None = None
+        self._priced: PricedCells | None = None
 
-    def price(self, in_part: InPart) -> None:
+    def price(self, suppressed: PricedCells) -> None:
         """Has cells of the sub-tables in part cost what is said there, and have that room."""
-        if in_part is not self._priced:
-            told = np.zeros((0, 2), np.int64) if in_part.told is None else in_part.told
-            self._work = self._work._replace(shown=in_part.prices.astype(np.int64), room=told)
-            self._priced = in_part
+        if suppressed is not self._priced:
+            told = np.zeros((0, 2), np.int64) if suppressed.told is None else suppressed.told
+            self._work = self._work._replace(shown=suppressed.prices.astype(np.int64), room=told)
+            self._priced = suppressed
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
         """Has walks begin at the table that (n,) changes of (n,) cells make of the true one."""
@@ -370,36 +392,36 @@ class _Walker:
         gone[of[own]] = by[: found[-1]][own]
         return _Shifted(*self._written(found, cells, by), gone, used)
 
-    def shifted_in_part(
+    def shifted_suppressed(
         self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
-    ) -> MovedInPart:
+    ) -> PricedMoves:
         """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]]."""
         pieces = [slice(begin, begin + CELLS_AT_ONCE) for begin in range(0, len(places), CELLS_AT_ONCE)]
         parts = [
-            self._shifted_in_part(
+            self._shifted_suppressed(
                 begin[piece.start : piece.stop + 1], keys, places[piece], changes[piece], nodes, tries
             )
             for piece in pieces
         ]
         if not parts:
             nothing = np.zeros(0, np.int64)
-            return MovedInPart(Differences.none(len(self._schema.axes)), nothing, nothing, 0)
-        return MovedInPart(
+            return PricedMoves(Differences.none(len(self._schema.axes)), nothing, nothing, 0)
+        return PricedMoves(
             Differences.concatenated([part.differences for part in parts]),
             np.concatenate([part.rows + piece.start for part, piece in zip(parts, pieces, strict=True)]),
             np.concatenate([part.gone for part in parts]),
             sum(part.nodes for part in parts),
         )
 
-    def _shifted_in_part(
+    def _shifted_suppressed(
         self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
-    ) -> MovedInPart:
+    ) -> PricedMoves:
         found, gone = np.zeros(len(places) + 1, np.int64), np.zeros(len(places), np.int64)
         cells, by = np.empty((2, len(places) * MAX_CHANGED), np.int64)
         rows, used = TRIES[tries.start : tries.stop], np.full(len(places), nodes)
-        walk_kernel.shift_in_part(self._work, begin, keys, places, changes, rows, used, found, gone, cells, by)
+        walk_kernel.shift_suppressed(self._work, begin, keys, places, changes, rows, used, found, gone, cells, by)
         differences, moved = self._written(found, cells, by)
-        return MovedInPart(differences, moved, gone[moved], int(used.sum()))
+        return PricedMoves(differences, moved, gone[moved], int(used.sum()))
 
     def _written(self, found: Ints, cells: Ints, by: Ints) -> tuple[Differences, Ints]:
         """Differences as a kernel wrote them, and which of the cells each moves."""
@@ -409,14 +431,14 @@ class _Walker:
 
 
 def _new_work(
-    table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, in_part: tuple[SubTable, ...]
+    table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, suppressed: tuple[SubTable, ...]
 ) -> WalkWork:
     """Room for the search of a table under what is known of it, with nothing in the table yet.
 
     Without moves between categories that a `fixed` variable is the coarsest to tell apart: as if all sets with one of
     these were released. But with those of them that change nothing of what is known `also`.
     """
-    cells_in_part = sum(st.cells(view, table.schema) for view in in_part)
+    cells_suppressed = sum(st.cells(view, table.schema) for view in suppressed)
     schema, release = table.schema, knowledge.structure.essential
     weighed = schema.cells if schema.cells <= MOST_KEPT else SHARED
     frontier = [element for element in release.frontier if st.cells(element, schema) <= MAX_TOTALS]
@@ -473,10 +495,10 @@ def _new_work(
         sets=np.zeros((walk_kernel.MAX_BLOCKS + 1, walk_kernel.MAX_BLOCK**walk_kernel.MAX_BLOCKS), np.int64),
         random=np.zeros(1, np.int64),
         looked=np.zeros(1, np.int64),
-        shown=np.zeros(cells_in_part, np.int64),
+        shown=np.zeros(cells_suppressed, np.int64),
         room=np.zeros((0, 2), np.int64),
-        place_of=places_of(in_part, schema),
-        moved=np.zeros(cells_in_part, np.int64),
+        place_of=places_of(suppressed, schema),
+        moved=np.zeros(cells_suppressed, np.int64),
         touched=np.zeros(MAX_TOUCHED, np.int64),
     )
 
@@ -562,7 +584,7 @@ def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
 def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
     """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
     schema, sums = table.schema, np.zeros(st.cells(element, table.schema), np.int64)
-    members = np.array(st.members(schema.levels.telling(element)), np.int64)
+    members = np.array(st.members(schema.levels.finest(element)), np.int64)
     add_counts(sums, _columns(table), table.counts, members, np.array(schema.sizes))
     return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
 

@@ -441,7 +441,7 @@ def price_of_shown(
 
 
 @inner
-def begun_in_part(work: WalkWork, key: Key, up: bool) -> tuple[Ints, Ints, Ints]:
+def begun_suppressed(work: WalkWork, key: Key, up: bool) -> tuple[Ints, Ints, Ints]:
     """`corners`, `costs` and `ways` of `price_of_shown` for a cell of which nothing is flipped yet."""
     parts = len(work.place_of)
     corners, costs = np.empty((parts, 1 << MAX_FLIPS), np.int64), np.empty((MAX_FLIPS + 1, parts), np.int64)
@@ -451,7 +451,7 @@ def begun_in_part(work: WalkWork, key: Key, up: bool) -> tuple[Ints, Ints, Ints]
 
 
 @inner
-def _move_in_part(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool) -> None:
+def _move_suppressed(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool) -> None:
     """Counts the changes of a move in the sub-tables in part."""
     places = np.empty(1 << MAX_FLIPS, np.int64)
     for part in range(len(work.place_of)):
@@ -497,4 +497,4 @@ def apply(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool, until: 
         if raised:
             state[place, TABU] = until
     if len(work.place_of):
-        _move_in_part(work, key, flipped, steps, up)
+        _move_suppressed(work, key, flipped, steps, up)

@@ -54,7 +54,7 @@ from sdc.feasible.walk_cell_kernel import (
     Key,
     WalkWork,
     apply,
-    begun_in_part,
+    begun_suppressed,
     codes_of,
     draw,
     enter,
@@ -123,8 +123,8 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     sizes, strides, variable, begin, end = table.sizes, table.strides, work.variable, work.begin, work.end
     axis, flip_at, flip, order = work.axis, work.flip_at, work.flip, work.order
     shown, room, moved, eased, goal = work.shown, work.room, work.moved, work.filled[EASED], work.filled[GOAL]
-    own, place_of, in_part = codes_of(key, sizes, strides), work.place_of, len(work.place_of) > 0
-    placed, costs, ways = begun_in_part(work, key, up)
+    own, place_of, suppressed = codes_of(key, sizes, strides), work.place_of, len(work.place_of) > 0
+    placed, costs, ways = begun_suppressed(work, key, up)
     near = _next_to(work, key, own, not up, now)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     stack = np.zeros((MAX_FLIPS + 1, 5), np.int64)  # node, children seen, its child, categories left, cost
@@ -155,7 +155,7 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
             continue
         step[d] = (other - own[v]) * strides[v]
         is_whole = begin[child] == end[child]
-        if in_part:
+        if suppressed:
             for part in range(len(ways)):
                 ways[part] = place_of[part, v, other] - place_of[part, v, own[v]]
             if is_whole:
@@ -187,7 +187,7 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
             continue
         d += 1
         stack[d, 0], stack[d, 1], stack[d, 3], stack[d, 4] = child, 0, 0, cost
-        if in_part:
+        if suppressed:
             price_of_shown(shown, room, moved, eased, placed, costs, ways, d, up)
     work.looked[0] = looked
     return least
@@ -300,8 +300,8 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
     flips, sets, released, found = work.flips, work.sets, work.released, _list_flips(work, key, now, least, largest)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     shown, room, moved, eased = work.shown, work.room, work.moved, work.filled[EASED]
-    placed, costs, ways = begun_in_part(work, key, True)
-    in_part, leads = len(ways) > 0, np.full((found, len(ways)), NEVER)
+    placed, costs, ways = begun_suppressed(work, key, True)
+    suppressed, leads = len(ways) > 0, np.full((found, len(ways)), NEVER)
     stack = np.zeros((MAX_BLOCKS + 1, 4), np.int64)  # next flip, axes, cost, released sets that meet all blocks
     step = np.zeros(MAX_BLOCKS, np.int64)
     corners[0], stack[0, 3], sets[0, 0] = key, 1, 0
@@ -336,10 +336,10 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
         if cost >= least:
             continue
         kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
-        if in_part and leads[at, 0] == NEVER:
+        if suppressed and leads[at, 0] == NEVER:
             leads[at] = places_of(work, key + step[d]) - placed[:, 0]
         if kept == 0:
-            if in_part:
+            if suppressed:
                 cost += price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d + 1, True)
                 if cost >= least:
                     continue
@@ -349,7 +349,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
         elif d + 1 < MAX_BLOCKS and kept <= sets.shape[1]:
             d += 1
             stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3] = at + 1, stack[d - 1, 1] | flips[at, 0], cost, kept
-            if in_part:
+            if suppressed:
                 price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d, True)
     work.looked[0] = looked
     return least
@@ -447,7 +447,7 @@ def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: i
 
 
 @inner
-def _mend_in_part(work: WalkWork, now: int, most: int, done: int) -> bool:
+def _mend_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
     """A move of a changed cell back, in a place that is changed and must not be; False where there is none."""
     number = work.filled[CHANGED]
     begin = draw(work.random, number)
@@ -481,7 +481,7 @@ def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: 
         if work.filled[WRONGS] > 0:
             if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
                 break
-        elif not _mend_in_part(work, now, most, done):
+        elif not _mend_suppressed(work, now, most, done):
             break
         done += 1
         if _gone(work, goal, by) > reached:
@@ -534,7 +534,7 @@ def shift(
 
 
 @inner
-def _walk_in_part(work: WalkWork, cells: Ints, place: int, by: int, steps: int, largest: int, most: int) -> int:
+def _walk_suppressed(work: WalkWork, cells: Ints, place: int, by: int, steps: int, largest: int, most: int) -> int:
     """How far the count of a cell of a sub-table in part was changed, by moves of its cells and what mends these."""
     restore(work)
     up, reached, length, done = by > 0, 0, 0, 0
@@ -549,7 +549,7 @@ def _walk_in_part(work: WalkWork, cells: Ints, place: int, by: int, steps: int, 
         elif work.filled[WRONGS] > 0:
             if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
                 break
-        elif not _mend_in_part(work, now, most, done):
+        elif not _mend_suppressed(work, now, most, done):
             break
         done += 1
         gone = work.moved[place] if up else -work.moved[place]
@@ -563,7 +563,7 @@ def _walk_in_part(work: WalkWork, cells: Ints, place: int, by: int, steps: int, 
 
 
 @kernel
-def shift_in_part(
+def shift_suppressed(
     work: WalkWork,
     begin: Ints,
     cells: Ints,
@@ -588,7 +588,7 @@ def shift_in_part(
             if gone[t] == abs(wanted[t]) or work.looked[0] >= most or len(own) == 0:
                 break
             work.random[0] = (places[t] + 1) * SCATTER + tries[row, 0] * TERM
-            got = _walk_in_part(work, own, places[t], wanted[t], tries[row, 1], tries[row, 2], most)
+            got = _walk_suppressed(work, own, places[t], wanted[t], tries[row, 1], tries[row, 2], most)
             if got > gone[t]:
                 gone[t], found[t + 1] = got, _write(work, keys, by, found[t])
         nodes[t] = -(-work.looked[0] // LOOKUPS)

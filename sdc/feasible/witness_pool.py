@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags, extremes
-from sdc.feasible.in_part import changed_places
-from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import Proof
+from sdc.feasible.suppressed_cells import NO_PRIMARY_CELLS, PrimaryCells, changed_places
 from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -47,7 +46,7 @@ class Frame:
     variables: SubTable
     row: npt.NDArray[np.unsignedinteger]
     marginals: CellMarginals
-    own: OwnCells
+    own: PrimaryCells
     bounded: list[tuple[Knowledge, CellBounds]] = field(default_factory=list)
 
     @property
@@ -79,7 +78,7 @@ class AtRisk:
         table: Table,
         cells: Codes,
         counts: Counts,
-        own: OwnCells = NO_OWN_CELLS,
+        own: PrimaryCells = NO_PRIMARY_CELLS,
         witnesses: Witnesses | None = None,
         *,
         max_bytes: int = MAX_BYTES,
@@ -141,7 +140,7 @@ class Effects(NamedTuple):
     changes: Counts
 
     @staticmethod
-    def on(own: OwnCells, differences: Differences, schema: Schema) -> Effects:
+    def on(own: PrimaryCells, differences: Differences, schema: Schema) -> Effects:
         """Those of a component's differences."""
         if not len(own) or not len(differences):
             return NO_EFFECTS
@@ -292,7 +291,7 @@ class WitnessPool:
 
     @staticmethod
     def of(
-        table: Table, small_count: int, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None
+        table: Table, small_count: int, own: PrimaryCells = NO_PRIMARY_CELLS, witnesses: Witnesses | None = None
     ) -> WitnessPool:
         """One with witnesses alone, and small cells of sub-tables in part; InputError for a small count below 1."""
         rows = at_risk_rows(table, small_count)

@@ -20,8 +20,8 @@ MOST_QUOTED, MOST_NAMED = 100, 8
 
 
 @dataclass(frozen=True, eq=False)
-class Between:
-    """Counts that are known less well than as they are.
+class CellIntervals:
+    """Cells whose counts are public as intervals alone.
 
     cells      (n, axes of the view) codes, each cell once
     low, high  (n,) int64 between which its count lies, both possible
@@ -35,8 +35,8 @@ class Between:
         object.__setattr__(self, "low", np.maximum(self.low, 0))
         freeze(self, "cells", "low", "high")
 
-    def nothing(self, total: int) -> npt.NDArray[np.bool_]:
-        """(n,) of which cells nothing is said but that each has at most all records: they are withheld."""
+    def suppressed(self, total: int) -> npt.NDArray[np.bool_]:
+        """(n,) which cells are suppressed: nothing is public of them but that each has at most all records."""
         found: npt.NDArray[np.bool_] = (self.low == 0) & (self.high >= total)
         return found
 
@@ -48,7 +48,7 @@ class Fact:
     view      the sub-table, closed; its cells are the fact's
     universe  as a pattern of a structural zero has it: cells with one of the codes of each variable, which the view
               has; all cells where it names none
-    between   cells of the universe whose counts are not told exactly; None where all are
+    intervals cells of the universe whose counts are not exact; None where all are
     source    what says so, for people: two facts that say the same are equal
     of_labels whether it says no more than that listed categories have records, see `labels_of`
 
@@ -59,24 +59,24 @@ class Fact:
 
     view: SubTable
     universe: Pattern = ()
-    between: Between | None = None
+    intervals: CellIntervals | None = None
     source: str = ""
     of_labels: bool = False
 
     def __post_init__(self) -> None:
         # in one order, as patterns of structural zeros are
         object.__setattr__(self, "universe", canonical(self.universe))
-        if self.between is not None and not len(self.between.cells):
-            object.__setattr__(self, "between", None)
+        if self.intervals is not None and not len(self.intervals.cells):
+            object.__setattr__(self, "intervals", None)
 
     @cached_property
     def identity(self) -> tuple[SubTable, Pattern, str]:
         """What it says, whoever says so."""
         sha = hashlib.sha256()
-        if self.between is not None:
-            for array in (self.between.cells.astype("<u2"), self.between.low, self.between.high):
+        if self.intervals is not None:
+            for array in (self.intervals.cells.astype("<u2"), self.intervals.low, self.intervals.high):
                 sha.update(np.ascontiguousarray(array).data)
-        return self.view, self.universe, "" if self.between is None else sha.hexdigest()
+        return self.view, self.universe, "" if self.intervals is None else sha.hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and self.identity == other.identity
@@ -91,13 +91,13 @@ class Fact:
         """Without a count: what is printed may be logged."""
         return f"Fact(view={self.view}, universe={self.universe}, source={self.source!r})"
 
-    def __reduce__(self) -> tuple[type[Fact], tuple[SubTable, Pattern, Between | None, str, bool]]:
-        return Fact, (self.view, self.universe, self.between, self.source, self.of_labels)
+    def __reduce__(self) -> tuple[type[Fact], tuple[SubTable, Pattern, CellIntervals | None, str, bool]]:
+        return Fact, (self.view, self.universe, self.intervals, self.source, self.of_labels)
 
     def label(self, schema: Schema) -> str:
         """By names: `age*sex where region = north or south`."""
         # of a variable with one code that alone is told
-        kept = schema.levels.telling(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
+        kept = schema.levels.finest(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
         where = " and ".join(_named(schema, v, codes) for v, codes in self.universe)
         return st.label(kept, schema) + (f" where {where}" if where else "")
 
@@ -116,22 +116,22 @@ class Fact:
                     f"{self.source}: its universe names the codes {list(codes)} of {name}, which has 0 to "
                     f"{schema.sizes[v] - 1}; name some of these"
                 )
-        if self.between is not None:
-            self._check_between(self.between, schema)
+        if self.intervals is not None:
+            self._check_intervals(self.intervals, schema)
 
-    def _check_between(self, between: Between, schema: Schema) -> None:
+    def _check_intervals(self, intervals: CellIntervals, schema: Schema) -> None:
         inside = schema.restrict(st.members(self.view))
-        fits = between.cells.ndim == 2 and between.cells.shape[1] == len(inside.axes)
-        if not fits or (between.cells >= np.array(inside.keys.sizes)).any():
+        fits = intervals.cells.ndim == 2 and intervals.cells.shape[1] == len(inside.axes)
+        if not fits or (intervals.cells >= np.array(inside.keys.sizes)).any():
             raise InputError(f"{self.source}: it names cells that {self.label(schema)} has not; name its own")
-        if len(inside.keys.distinct(between.cells)[0]) < len(between.cells):
+        if len(inside.keys.distinct(intervals.cells)[0]) < len(intervals.cells):
             raise InputError(f"{self.source}: it names a cell of {self.label(schema)} twice; name each once")
-        if not matches(self.within(self.view).universe, between.cells, inside).all():
+        if not matches(self.within(self.view).universe, intervals.cells, inside).all():
             raise InputError(f"{self.source}: it names cells that are not of {self.label(schema)}; leave them out")
-        empty = np.flatnonzero((between.low > between.high) | (between.high < 0))
+        empty = np.flatnonzero((intervals.low > intervals.high) | (intervals.high < 0))
         if len(empty):
             listed = [
-                f"{inside.written(between.cells[row])}: {between.low[row]} to {between.high[row]}"
+                f"{inside.written(intervals.cells[row])}: {intervals.low[row]} to {intervals.high[row]}"
                 for row in empty[:MOST_QUOTED]
             ]
             raise InputError(
@@ -142,17 +142,17 @@ class Fact:
 
     def check_true(self, table: Table) -> None:
         """InputError, by its source, where the table has a count that it excludes."""
-        if self.between is None:
+        if (intervals := self.intervals) is None:
             return
         inside = table.schema.restrict(st.members(self.view))
-        counts = table.marginal(self.view).count_at(self.between.cells)
-        wrong = np.flatnonzero((counts < self.between.low) | (counts > self.between.high))
+        counts = table.marginal(self.view).count_at(intervals.cells)
+        wrong = np.flatnonzero((counts < intervals.low) | (counts > intervals.high))
         if len(wrong):
             raise InputError(
                 f"{self.source} is not of these records: {len(wrong)} cells of {self.label(table.schema)} have other "
                 "counts in the table; take what was published of them",
                 "\n".join(
-                    f"{inside.written(self.between.cells[row])}: {self.between.low[row]} to {self.between.high[row]}, "
+                    f"{inside.written(intervals.cells[row])}: {intervals.low[row]} to {intervals.high[row]}, "
                     f"the table has {counts[row]}"
                     for row in wrong[:MOST_QUOTED]
                 ),
@@ -160,12 +160,12 @@ class Fact:
 
     def contradicts(self, other: Fact, schema: Schema) -> bool:
         """Whether no count of some cell of the same view lies between the numbers of both."""
-        if self.view != other.view or self.between is None or other.between is None:
+        if self.view != other.view or self.intervals is None or other.intervals is None:
             return False
-        place = schema.restrict(st.members(self.view)).keys.matching(self.between.cells, other.between.cells)
+        place = schema.restrict(st.members(self.view)).keys.matching(self.intervals.cells, other.intervals.cells)
         own, others = place[place >= 0], np.flatnonzero(place >= 0)
-        low = np.maximum(self.between.low[own], other.between.low[others])
-        return bool((low > np.minimum(self.between.high[own], other.between.high[others])).any())
+        low = np.maximum(self.intervals.low[own], other.intervals.low[others])
+        return bool((low > np.minimum(self.intervals.high[own], other.intervals.high[others])).any())
 
     # What it says of cells
 
@@ -179,8 +179,8 @@ class Fact:
         told: npt.NDArray[np.bool_] = np.ones(inside.cells, np.bool_)
         if self.universe:
             told = matches(self.within(self.view).universe, inside.keys.unpack(np.arange(inside.cells)), inside)
-        if self.between is not None:
-            told[inside.keys.pack(self.between.cells)] = False
+        if self.intervals is not None:
+            told[inside.keys.pack(self.intervals.cells)] = False
         return told
 
     def room(self, cells: Codes, table: Table) -> tuple[Counts, Counts]:
@@ -189,13 +189,13 @@ class Fact:
         The table has the cells' true counts.
         """
         low, high = np.zeros((2, len(cells)), np.int64)
-        if self.between is not None:
+        if self.intervals is not None:
             schema = table.schema
-            space = schema.space(st.members(schema.levels.telling(self.view)))
-            place = space.matching(self.between.cells, schema.marginal_cells(cells, self.view))
+            space = schema.space(st.members(schema.levels.finest(self.view)))
+            place = space.matching(self.intervals.cells, schema.marginal_cells(cells, self.view))
             hit = place >= 0
             counts = table.marginal_at(self.view, cells[hit])
-            low[hit], high[hit] = self.between.low[place[hit]] - counts, self.between.high[place[hit]] - counts
+            low[hit], high[hit] = self.intervals.low[place[hit]] - counts, self.intervals.high[place[hit]] - counts
         return low, high
 
     def outside(self, cells: Codes, schema: Schema) -> npt.NDArray[np.int64]:
@@ -215,19 +215,19 @@ class Fact:
 
     def of_levels(self, schema: Schema) -> Fact:
         """The same of a schema's levels taken as variables of their own."""
-        if self.between is None:
+        if self.intervals is None:
             return self
         inside = schema.restrict(st.members(self.view))
-        return replace(self, between=replace(self.between, cells=inside.columns(self.between.cells)))
+        return replace(self, intervals=replace(self.intervals, cells=inside.columns(self.intervals.cells)))
 
 
 NO_FACTS: tuple[Fact, ...] = ()
 
 
-def withheld(view: SubTable, cells: Codes, total: int, source: str) -> Fact:
-    """A marginal all of whose cells are told but these, (n, axes of the view), of which nothing is."""
+def suppressed_fact(view: SubTable, cells: Codes, total: int, source: str) -> Fact:
+    """A marginal all of whose cells are exact but these, (n, axes of the view), which are suppressed."""
     none = np.zeros(len(cells), np.int64)
-    return Fact(view, (), Between(cells, none, none + total), source)
+    return Fact(view, (), CellIntervals(cells, none, none + total), source)
 
 
 @lru_cache(maxsize=256)
@@ -239,7 +239,7 @@ def labels_of(view: SubTable, unknown: tuple[int, ...], size: int, total: int, n
     """
     cells = np.arange(size, dtype=np.uint16)
     low = (~np.isin(cells, unknown)).astype(np.int64)
-    return Fact(view, (), Between(cells[:, None], low, np.full(size, total)), f"the labels of {name}", True)
+    return Fact(view, (), CellIntervals(cells[:, None], low, np.full(size, total)), f"the labels of {name}", True)
 
 
 def _named(schema: Schema, variable: int, codes: tuple[int, ...]) -> str:

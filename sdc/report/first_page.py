@@ -199,7 +199,7 @@ def before(audit: AuditEvidence) -> list[str]:
     if not audit.origin.sources:
         return []
     known, facts = [element for element in audit.known.release.frontier if element], audit.known.published
-    added = sum(audit.table.schema.levels.telling(element) & audit.hidden > 0 for element in known)
+    added = sum(audit.table.schema.levels.finest(element) & audit.hidden > 0 for element in known)
     more = [f"Of {len(facts) - MOST_FACTS:,} more tables a part is known."] * (len(facts) > MOST_FACTS)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)
     return [
@@ -230,9 +230,9 @@ def _both(audit: AuditEvidence) -> list[str]:
 def _fact(fact: Fact, schema: Schema, total: int) -> str:
     """Of what is known in part: which table, of whose records, how well, and from where."""
     how = ""
-    if fact.between is not None:
-        nothing = int(fact.between.nothing(total).sum())
-        some = len(fact.between.cells) - nothing
+    if fact.intervals is not None:
+        nothing = int(fact.intervals.suppressed(total).sum())
+        some = len(fact.intervals.cells) - nothing
         how = f" but for {_many(nothing, 'withheld cell')}" * (nothing > 0)
         how += f", {_many(some, 'count')} of which between two numbers" * (some > 0)
     return f"Beside them {shorten(fact.label(schema))} is known{how}, by {fact.source}."

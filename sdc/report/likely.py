@@ -186,7 +186,7 @@ def _narrowed(audit: AuditEvidence) -> str:
     width = audit.criteria.width.min_width
     cells, own = told.narrowed(width)
     said = f"For whoever knows them {cells:,} of {len(told.left):,} at-risk cells fall below the width of {width}"
-    if not audit.found.parts.tables:
+    if not audit.found.suppressed_tables.tables:
         return f"{said}."
     return f"{said}, and {own:,} of {len(told.own_left):,} small cells of the sub-tables in part."
 

@@ -12,9 +12,9 @@ from markupsafe import Markup
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.subtable import SubTable
+from sdc.protect.one_table import least_suppressed
 from sdc.report import svg
 from sdc.report.evidence import AuditEvidence
-from sdc.treat.suppression import least_withheld
 
 PAGE, TOP, LEFT = 1000.0, 26.0, 26.0
 LARGEST, SMALLEST, MOST_DRAWN = 14.0, 1.5, 30_000  # the side of a cell, and how many are drawn
@@ -53,17 +53,17 @@ class PartRow:
 
 def in_part(audit: AuditEvidence) -> list[PartRow]:
     """What goes out but for some cells, as the search found it."""
-    parts, schema, found = audit.found.parts, audit.table.schema, list[PartRow]()
-    known = audit.known.plus(audit.found.release).telling(parts.facts)
-    own = audit.criteria.own_cells(audit.table, known, parts.before(audit.known))
+    parts, schema, found = audit.found.suppressed_tables, audit.table.schema, list[PartRow]()
+    known = audit.known.plus(audit.found.release).plus_facts(parts.facts)
+    own = audit.criteria.primary_cells(audit.table, known, parts.before(audit.known))
     kept = {view: places for view, _, places in own.of_views(schema)}
     largest = {one.sub_table: tuple(cell.text for cell in one.largest) for one in audit.found.suppressed}
     for number, part in enumerate(parts.tables):
         fact = part.fact
-        if part.base or fact.between is None:
+        if part.base or fact.intervals is None:
             continue
-        counts, cells = audit.table.marginal(fact.view).count_at(fact.between.cells), st.cells(fact.view, schema)
-        small = int(((counts > 0) & (counts <= audit.criteria.withheld)).sum())
+        counts, cells = audit.table.marginal(fact.view).count_at(fact.intervals.cells), st.cells(fact.view, schema)
+        small = int(((counts > 0) & (counts <= audit.criteria.primary_count)).sum())
         protected = kept.get(fact.view, np.zeros(0, np.int64))
         told, least = small - len(protected), _least(audit, fact.view, protected)
         label, why = st.label(fact.view, schema), audit.found.required.why(fact.view) if audit.found.required else ""
@@ -82,7 +82,7 @@ def _least(audit: AuditEvidence, view: SubTable, places: npt.NDArray[np.int64]) 
     small = np.zeros(sizes, np.bool_)
     small.reshape(-1)[places] = True
     axes = [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
-    return least_withheld(small, [view & ~own in known.release for own in axes])
+    return least_suppressed(small, [view & ~own in known.release for own in axes])
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
 def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
     """Which share of the records is in categories that were merged with others."""
     levels = audit.table.schema.levels
-    (level,) = st.members(levels.telling(coarser) & ~levels.telling(view))
+    (level,) = st.members(levels.finest(coarser) & ~levels.finest(view))
     groups = levels.groups[level]
     records = audit.table.one_way()[levels.axis_of[level]]
     return float(records[(np.bincount(groups) > 1)[groups]].sum() / records.sum())
@@ -128,7 +128,7 @@ def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float
 def rounded(audit: AuditEvidence) -> list[str]:
     """What goes out rounded, and what readers are told of it."""
     schema, said = audit.table.schema, list[str]()
-    for part in audit.found.parts.tables:
+    for part in audit.found.suppressed_tables.tables:
         if part.base:
             by = "".join(f", its sums by {st.label(margin.view, schema)}" for margin in part.margins)
             said.append(
@@ -144,10 +144,10 @@ def _beside_before(audit: AuditEvidence, fact: Fact) -> tuple[int | None, tuple[
     """How many cells are withheld that an earlier edition withheld, and the names of others."""
     if fact.view not in audit.again:
         return None, ()
-    assert fact.between is not None
+    assert fact.intervals is not None
     inside = audit.table.schema.restrict(st.members(fact.view))
-    before = np.isin(inside.keys.pack(fact.between.cells), audit.again[fact.view])
-    return int(before.sum()), tuple(map(inside.written, fact.between.cells[~before][:MOST_NAMED]))
+    before = np.isin(inside.keys.pack(fact.intervals.cells), audit.again[fact.view])
+    return int(before.sum()), tuple(map(inside.written, fact.intervals.cells[~before][:MOST_NAMED]))
 
 
 def _picture(audit: AuditEvidence, fact: Fact, name: str) -> Markup | None:
@@ -160,12 +160,12 @@ def _picture(audit: AuditEvidence, fact: Fact, name: str) -> Markup | None:
     side = min(LARGEST, (PAGE - LEFT) / columns)
     if rows * columns > MOST_DRAWN or side < SMALLEST:
         return None
-    assert fact.between is not None
+    assert fact.intervals is not None
     withheld, dense = np.zeros(sizes, np.bool_), marginal.dense
-    withheld[tuple(fact.between.cells.T)] = True
+    withheld[tuple(fact.intervals.cells.T)] = True
     order = [longest, *others]
     hidden, counts = (some.transpose(order).reshape(rows, columns) for some in (withheld, dense))
-    small = (counts > 0) & (counts <= audit.criteria.withheld)
+    small = (counts > 0) & (counts <= audit.criteria.primary_count)
     titles = [schema.variables[schema.axes[axis]].name for axis in order]
     parts = [
         svg.text(LEFT, 14, f"{' and '.join(titles[1:]) or 'all'} →", "t strong"),
@@ -176,7 +176,7 @@ def _picture(audit: AuditEvidence, fact: Fact, name: str) -> Markup | None:
     ]
     description = (
         f"Each row is a category of {titles[0]}, the first at the top. A dark cell is withheld, a light one is "
-        f"published; a bright mark is on each cell with a count of 1 to {audit.criteria.withheld}."
+        f"published; a bright mark is on each cell with a count of 1 to {audit.criteria.primary_count}."
     )
     title = f"Cells of {st.label(fact.view, audit.table.schema)}"
     return svg.figure(name, PAGE, TOP + max(rows * side, 90.0) + 8, title, description, parts)

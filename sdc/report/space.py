@@ -20,7 +20,7 @@ from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.state import MOST_TOLD, State, Status, by_dimension, sub_tables
+from sdc.model.state import MOST_LISTED, State, Status, by_dimension, sub_tables
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.page_templates import page_templates
@@ -79,7 +79,7 @@ class QuerySpace:
     @property
     def is_drawn(self) -> bool:
         """Whether there is a square for each sub-table; of more variables there are lists alone."""
-        return len(self.schema) <= MOST_TOLD
+        return len(self.schema) <= MOST_LISTED
 
     @cached_property
     def state(self) -> State:
@@ -186,7 +186,7 @@ def query_space(
     forbid  sub-tables that are forbidden, where that is known; hidden  levels that are judged and not published
     """
     own, width = _Own(public.schema, hidden), criteria.floor
-    is_drawn = len(own.schema) <= MOST_TOLD
+    is_drawn = len(own.schema) <= MOST_LISTED
     steps = (*getattr(found, "steps", ()), *getattr(found, "simulated", ()))
     searched = [step for step in steps if isinstance(step, SearchStep)]
     drawn = [step.added for step in steps if isinstance(step, SimulatedStep) and not step.accepted]
@@ -197,7 +197,7 @@ def query_space(
     against = {t: why for some, why in reasons for t in own.all(some)}
     known = own.widths(widths) if is_drawn and widths is not None else {}
     narrow = _narrow(own.schema, known, widths, width) if is_drawn and widths is not None else ()
-    parts = getattr(found, "parts", None)
+    parts = getattr(found, "suppressed_tables", None)
     return QuerySpace(
         title,
         own.schema,
@@ -228,7 +228,7 @@ class _Own:
         return self.all_.restrict(st.members(self.kept)) if self.hidden else self.all_
 
     def has(self, subtable: SubTable) -> bool:
-        return not self.all_.levels.telling(subtable) & self.hidden
+        return not self.all_.levels.finest(subtable) & self.hidden
 
     def all(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         return tuple(st.within(t, self.kept) for t in subtables if self.has(t))
@@ -287,7 +287,7 @@ def _notes(
 ) -> Iterator[str]:
     if not is_drawn:
         yield (
-            f"Of more than {MOST_TOLD} variables there are too many sub-tables to draw one by one: these are the "
+            f"Of more than {MOST_LISTED} variables there are too many sub-tables to draw one by one: these are the "
             "frontiers, without what critical widths alone exclude."
         )
     if widths is None:

@@ -72,7 +72,7 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
         yield Check(text, told.sharp == bounds.exact.sum() and told.cells == len(bounds))
     yield from _width_check(audit)
     if audit.criteria.rules:
-        public = audit.known.plus(audit.found.release).telling(audit.found.parts.facts)
+        public = audit.known.plus(audit.found.release).plus_facts(audit.found.suppressed_tables.facts)
         kept = audit.criteria.broken(audit.table, public) is None
         text = "Every sub-table that is public, whole or in part, keeps the rules on what is published."
         yield Check(text, kept == (audit.assessment.broken is None) and (kept or _claim(audit) is False))
@@ -127,8 +127,10 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
 
 def _how_partly(audit: AuditEvidence) -> str:
     """Those that are public in part, now or from before, and those that are rounded."""
-    facts = [*audit.found.parts.facts, *audit.known.published]
-    nothing = np.concatenate([fact.between.nothing(audit.known.total) for fact in facts if fact.between is not None])
+    facts = [*audit.found.suppressed_tables.facts, *audit.known.published]
+    nothing = np.concatenate(
+        [fact.intervals.suppressed(audit.known.total) for fact in facts if fact.intervals is not None]
+    )
     kinds = {"withheld in part": nothing.any(), "rounded": not nothing.all()}
     return " or ".join(kind for kind, is_so in kinds.items() if is_so)
 
@@ -138,7 +140,7 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = audit.sub_tables_with_total, audit.sub_tables
-    tables = audit.found.parts.tables
+    tables = audit.found.suppressed_tables.tables
     rounded = sum(part.base > 0 for part in tables)
     parts = len(tables) - rounded
     exact = "as exact counts, without noise or suppression"
@@ -149,7 +151,8 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
         "released",
     )
     if parts:
-        hidden, shares = sum(part.withheld for part in tables), sorted(one.share for one in audit.found.suppressed)
+        hidden = sum(len(part.suppressed) for part in tables)
+        shares = sorted(one.share for one in audit.found.suppressed)
         yield (
             f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
             f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld.{_hidden(shares)}",
@@ -175,8 +178,8 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
     if found.in_part is not None:
         yield (
             f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
-            f"publication tells, with a count from 1 to {audit.criteria.withheld}, are to keep a width of {required:,} "
-            f"too; of {found.in_part.unproven:,} that is not shown.",
+            f"publication tells, with a count from 1 to {audit.criteria.primary_count}, must keep a width of "
+            f"{required:,} too; of {found.in_part.unproven:,} that is not shown.",
             "withheld" if parts else "cells",
         )
     if found.likely is not None:

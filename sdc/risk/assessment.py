@@ -29,7 +29,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class OwnJudged:
-    """Small cells of sub-tables in part, each of which is to keep the width too.
+    """Primary cells of suppressed tables, each of which is to keep the width too.
 
     cells     how many; unproven  of them those that are not shown to
     """
@@ -59,7 +59,7 @@ class Assessment(Named):
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
     likely           what it makes likely, where the criteria limit that and the bounds do not refute it
     sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
-    in_part          what is shown of small cells of sub-tables in part, where there are any
+    in_part          what is shown of primary cells of suppressed tables, where there are any
     broken           the first rule on what is published that is broken, where one is; widths were not looked at then,
                      unless all bounds were asked for
 
@@ -98,14 +98,14 @@ class Assessment(Named):
 
     @property
     def open_cells(self) -> int:
-        """At-risk cells that are undecided, and small cells of sub-tables in part that are not proven."""
+        """At-risk cells that are undecided, and primary cells of suppressed tables that are not proven."""
         return self.undecided_cells + (0 if self.in_part is None else self.in_part.unproven)
 
     @property
     def _of_parts(self) -> str:
         if self.in_part is None:
             return ""
-        return f"; {self.in_part.cells:,} small cells of sub-tables in part, {self.in_part.unproven:,} not proven"
+        return f"; {self.in_part.cells:,} small cells of suppressed tables, {self.in_part.unproven:,} not proven"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The witnesses by names, with their counts and bounds."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdc.bounds.method import is_small
 from sdc.feasible.differences import Differences
-from sdc.feasible.in_part import InPart, begins, cells_at
+from sdc.feasible.suppressed_cells import PricedCells, begins, cells_at
 from sdc.feasible.walk import FIRST, OTHERS, can_search
 from sdc.feasible.witness_pool import CellRows
 from sdc.model.table import Table
@@ -17,13 +17,13 @@ from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Component, Shift, Support
 from sdc.risk.units import (
     MoveUnit,
-    PartUnit,
+    PricedUnit,
     ProvenUnit,
     batches,
     cut,
     move_cells,
     move_groups,
-    move_in_part,
+    move_priced,
     sparsest_moves,
 )
 
@@ -70,7 +70,7 @@ class Certifying:
         self._walks(waiting, Shift.DOWN, Shift.UP)
 
     def certify_own(self) -> None:
-        """The same of small cells of sub-tables in part, by walks, and in small components by the integer program."""
+        """The same of primary cells of suppressed tables, by walks, and in small components by the integer program."""
         self._walk_own()
         self._prove_own()
 
@@ -87,18 +87,18 @@ class Certifying:
     def _move_own(self, rows: CellRows, tries: range, is_down: bool) -> None:
         rows, steps = self._width.short_own(self._support, rows), self._effort.budget.steps_per_cell
         nodes = min(BRIEF_STEPS if self._is_brief else WALK_STEPS, steps)
-        wanted, units = list(self._support.own_wanted(rows, self._width.min_width, is_down)), list[PartUnit]()
+        wanted, units = list(self._support.own_wanted(rows, self._width.min_width, is_down)), list[PricedUnit]()
         by_unit = list[Component]()
         for component, places, changes in wanted:
             if not can_search(component.frame.table):
                 continue
             frame, own = component.frame, component.frame.own
-            in_part = InPart(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int16))
+            suppressed = PricedCells(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int16))
             for piece in cut(np.arange(len(places)), MOST_PLACES):
-                asked = frame.variables, component.knowledge, in_part, None, places[piece], changes[piece]
-                units.append(PartUnit(*asked, tries, nodes))
+                asked = frame.variables, component.knowledge, suppressed, None, places[piece], changes[piece]
+                units.append(PricedUnit(*asked, tries, nodes))
                 by_unit.append(component)
-        found = self._effort.executor.run(move_in_part, self._table, units)
+        found = self._effort.executor.run(move_priced, self._table, units)
         for component, moved in zip(by_unit, found, strict=True):
             component.add(moved.differences)
             self.spent += moved.nodes

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells, own_cells
 from sdc.feasible.proof import Proof
+from sdc.feasible.suppressed_cells import NO_PRIMARY_CELLS, PrimaryCells, primary_cells
 from sdc.feasible.witness_pool import WitnessPool
 from sdc.feasible.witnesses import Witnesses
 from sdc.intruder.limit import Likely, PosteriorLimit
@@ -16,11 +16,11 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import base_of
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import base_of
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment, Broken
 from sdc.risk.attributes import Attributes
@@ -104,8 +104,8 @@ class Criteria:
 
         That is every suppressed table with a primary cell: a count of 1 to `withheld` that is not too narrow already.
         """
-        hidden = {f.view: f.source for f in known.published if f.between is not None and not base_of(f, known)}
-        own = self.own_cells(table, known, known).of_views(table.schema) if hidden else ()
+        hidden = {f.view: f.source for f in known.published if f.intervals is not None and not base_of(f, known)}
+        own = self.primary_cells(table, known, known).of_views(table.schema) if hidden else ()
         views = [(view, hidden[view]) for view, rows, _ in own if len(rows) and view in hidden]
         kept = dict([*(self.kept.views if self.kept else ()), *views])
         return replace(self, kept=KeptSuppressed(tuple(kept.items()))) if kept else self
@@ -116,8 +116,8 @@ class Criteria:
             self.attributes.check(schema)
 
     @property
-    def withheld(self) -> int:
-        """In a sub-table in part each count from 1 up to this is withheld, and keeps a width of its own."""
+    def primary_count(self) -> int:
+        """In a suppressed table each count from 1 up to this is primary: suppressed, with a width of its own."""
         return max(self.small_count, 0 if self.n_rule is None else self.n_rule.n - 1)
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
@@ -140,13 +140,15 @@ class Criteria:
         if self.n_rule is not None:
             self.n_rule.require_total(table)
 
-    def pool(self, table: Table, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> WitnessPool:
-        """A witness pool for questions about the table, and about small cells of sub-tables in part."""
+    def pool(
+        self, table: Table, own: PrimaryCells = NO_PRIMARY_CELLS, witnesses: Witnesses | None = None
+    ) -> WitnessPool:
+        """A witness pool for questions about the table, and about primary cells of suppressed tables."""
         return WitnessPool.of(table, self.small_count, own, witnesses)
 
-    def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
-        """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""
-        return own_cells(table, known, before, self.withheld, self.width.min_width)
+    def primary_cells(self, table: Table, known: Knowledge, before: Knowledge) -> PrimaryCells:
+        """Primary cells of suppressed tables that must keep the width: not those that were too narrow before."""
+        return primary_cells(table, known, before, self.primary_count, self.width.min_width)
 
     def judge(self, table: Table, known: Knowledge, asked: Release, pool: WitnessPool, effort: Effort) -> Evaluation:
         """The answer about a release beside what is known. It stops at the first cell that proves it unsafe.
@@ -212,7 +214,7 @@ class Criteria:
         """What it makes likely, where that is limited; ReleaseError where no exact engine tells."""
         return None if self.limit is None else self.limit.judge(table, knowledge, table.at_risk(self.small_count))
 
-    def unproven(self, table: Table, knowledge: Knowledge, proof: Proof, own: OwnCells = NO_OWN_CELLS) -> int:
+    def unproven(self, table: Table, knowledge: Knowledge, proof: Proof, own: PrimaryCells = NO_PRIMARY_CELLS) -> int:
         """For how many at-risk cells, and small ones of parts, a proof does not show that they are wide.
 
         All of it is checked in integers.

@@ -96,7 +96,7 @@ class _Search:
         structure = known.structure
         kept = structure.covered & structure.varying
         if st.dimension(kept) > MAX_VARIABLES:
-            (kept,) = Collapse(self.table, known).kept(cell)
+            (kept,) = Collapse(self.table, known).variables_around(cell)
         closed = self.table.schema.levels.closed
         inside = st.maximal(closed(element & kept) for element in structure.essential.frontier)
         if self._variables(inside) > MAX_VARIABLES:
@@ -287,7 +287,7 @@ class RiskEvaluator:
             self.pool = self._empty_pool(self.criteria)
 
     def _empty_pool(self, criteria: Criteria) -> WitnessPool:
-        own = criteria.own_cells(self.table, self.known, self.before or self.known)
+        own = criteria.primary_cells(self.table, self.known, self.before or self.known)
         return criteria.pool(self.table, own, self.witnesses)
 
     def knowing(self, known: Knowledge, before: Knowledge | None = None) -> RiskEvaluator:

@@ -37,5 +37,5 @@ class KeptSuppressed:
         contains = "has" if subtable == view else f"contains {st.label(view, schema)} and so"
         return (
             f"{st.label(subtable, schema)} {contains} cells that {source} suppressed; leave it out, suppress it too by "
-            "release.in_part, or publish them with release.reveal_suppressed: true"
+            "release.protect, or publish them with release.reveal_suppressed: true"
         )

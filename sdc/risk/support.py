@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from sdc.bounds.method import cheap_bounds
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.in_part import changed_places
-from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import ComponentProof, Proof
+from sdc.feasible.suppressed_cells import NO_PRIMARY_CELLS, PrimaryCells, changed_places
 from sdc.feasible.walk import FIRST, OTHERS
 from sdc.feasible.witness_pool import CellRows, Evidence, WitnessPool
 from sdc.model import subtable as st
@@ -262,7 +261,7 @@ class Support:
 
     @property
     def own_inner(self) -> Intervals:
-        """(n, 2) of each small cell of sub-tables in part, by tables of the component that has it."""
+        """(n, 2) of each primary cell of suppressed tables, by tables of the component that has it."""
         counts = self.pool.at_risk.own.counts
         ends = np.stack([counts, counts], axis=1)
         for component in self.open:
@@ -311,7 +310,7 @@ class Support:
 
 
 def support_of(
-    proof: Proof, table: Table, small_count: int, knowledge: Knowledge, own: OwnCells = NO_OWN_CELLS
+    proof: Proof, table: Table, small_count: int, knowledge: Knowledge, own: PrimaryCells = NO_PRIMARY_CELLS
 ) -> Support:
     """What a proof shows of the at-risk cells and of small cells of parts, each difference checked in integers."""
     return Support(knowledge, WitnessPool.of(table, small_count, own).learnt(proof, knowledge))

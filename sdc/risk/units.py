@@ -11,8 +11,8 @@ from sdc.bounds import collapse, exact, integer_program
 from sdc.bounds.method import is_small
 from sdc.feasible import sparsest, walk
 from sdc.feasible.differences import Differences
-from sdc.feasible.in_part import InPart
-from sdc.feasible.walk import Moved, MovedInPart
+from sdc.feasible.suppressed_cells import PricedCells
+from sdc.feasible.walk import Moved, PricedMoves
 from sdc.feasible.witness_pool import CellRows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
@@ -46,12 +46,12 @@ class MoveUnit:
 
 
 @dataclass(frozen=True, eq=False)
-class PartUnit:
-    """(n,) cells of a component, or places of its sub-tables in part, that are to move by their changes."""
+class PricedUnit:
+    """(n,) cells of a component, or places of its suppressed tables, that are to move by their changes."""
 
     variables: SubTable
     knowledge: Knowledge
-    in_part: InPart
+    suppressed: PricedCells
     cells: Codes | None
     places: CellRows
     changes: Counts
@@ -96,12 +96,12 @@ def move_cells(table: Table, unit: MoveUnit) -> Moved:
     return walk.shift(part, known, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
 
 
-def move_in_part(table: Table, unit: PartUnit) -> MovedInPart:
+def move_priced(table: Table, unit: PricedUnit) -> PricedMoves:
     """Differences that move them, cheap in what they change of what is shown."""
-    asked = component_table(table, unit.variables), unit.knowledge, unit.in_part
+    asked = component_table(table, unit.variables), unit.knowledge, unit.suppressed
     if unit.cells is not None:
         return walk.shift_cheaply(*asked, unit.cells, unit.changes, nodes=unit.nodes, tries=unit.tries)
-    return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
+    return walk.shift_suppressed(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
 
 
 def move_groups(table: Table, unit: ProvenUnit) -> integer_program.GroupsMoved:

@@ -10,13 +10,15 @@ from typing import Any
 from sdc.checkpoint import NOT_KEPT
 from sdc.config.capabilities import OBJECTIVE, require_together
 from sdc.config.values import Objective
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable, SuppressedTables
+from sdc.protect.release import ProtectedRelease, protect
 from sdc.risk.criteria import Evaluation
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation
@@ -25,14 +27,12 @@ from sdc.search import reasons
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
 from sdc.search.growth import Growth, fits_a_worker, grow
 from sdc.search.optimum import OptimumSearch
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import Refused, SearchStep
@@ -84,7 +84,7 @@ class FoundRelease(Found):
     required     what became of the required sub-tables, where there are any
     ended_after  where the deadline ended a part of the search, how far that went: in questions, rounds or sub-tables
     refutations  those that its steps name, and those of the conflicts of what is required
-    parts        what goes out in part
+    suppressed_tables  those beside the release
     objective    what its value is of
     candidates   with "best" all releases that were compared
     resumed      of each growth that had a checkpoint whether that held and it went on from there
@@ -107,15 +107,15 @@ class FoundRelease(Found):
     required: Required | None = None
     ended_after: Mapping[str, int] = field(default_factory=dict)
     refutations: tuple[Refutation, ...] = ()
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
     objective: Objective = "sub_tables"
     candidates: tuple[Candidate, ...] = ()
     resumed: Mapping[str, bool] = field(default_factory=dict)
     bound: float | None = None
 
     @property
-    def protected(self) -> tuple[Part, ...]:
-        return self.parts.tables
+    def protected(self) -> tuple[SuppressedTable, ...]:
+        return self.suppressed_tables.tables
 
     @property
     def halvings(self) -> float | None:
@@ -140,7 +140,7 @@ class ReleaseSearch:
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. The `deadline` ends all of them; those that come before others have half of the time that is left.
     Growths keep what is proven in the checkpoint of `ordered`. `before` is how far went what made levels for it.
-    `parts` are published whatever is found. InputError, ReleaseError
+    `suppressed_tables` are published whatever is found. InputError, ReleaseError
     and RuntimeError as the searches raise them; NothingReleasableError where the deadline comes before anything that is
     required is proven.
     """
@@ -150,7 +150,7 @@ class ReleaseSearch:
     simulatable: SimulatableSearch
     deadline: Deadline = NEVER
     before: Mapping[str, int] = field(default_factory=dict)
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
 
     def run(
         self,
@@ -180,7 +180,7 @@ class ReleaseSearch:
         required = fitting(self._required(method), self.ordered.constraints, self.ordered.evaluator.table.schema)
         if required is None:
             return Begun(self, self)
-        beside, required, partly = self._in_part(required)
+        beside, required, partly = self._protected(required)
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.constraints.require if t not in (*required.refused, *required.in_part))
         kept = kept if partly is None else (*kept, *partly.coarser)
@@ -203,24 +203,23 @@ class ReleaseSearch:
         if method != "decomposable" or not self._schema.levels.is_flat:
             require_listable(self.ordered.evaluator.table)
 
-    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, FoundParts | None]:
-        """Beside what goes out in part of what was refused, where that is wished for, which is last.
+    def _protected(self, required: Required) -> tuple[ReleaseSearch, Required, ProtectedRelease | None]:
+        """Beside the suppressed tables among what was refused, where the constraints ask for them.
 
-        What does not go out in part either is refused where the best subset is wished for, else NotReleasableError says
-        why.
+        What cannot be protected is refused where the best subset is wanted, else NotReleasableError says why.
         """
         ordered = self.ordered
-        wished = [wish for wish in ordered.constraints.in_part if wish.view in required.refused]
+        wished = [wish for wish in ordered.constraints.protect if wish.view in required.refused]
         if not wished:
             return self, required, None
-        found = in_part(self._evaluator(), required.evaluation, wished, self.deadline)
+        found = protect(self._evaluator(), required.evaluation, wished, self.deadline)
         if found.refused and not ordered.constraints.best_subset:
             raise NotReleasableError("; ".join(found.refused.values()))
         left = tuple(t for t in required.refused if t in found.refused or t not in {wish.view for wish in wished})
         beside = replace(ordered, evaluator=found.evaluator)
-        partly = (*found.parts.views, *found.coarsened)
+        partly = (*found.suppressed_tables.views, *found.recoded)
         told = replace(required, refused=left, evaluation=found.evaluation, in_part=partly)
-        return replace(self, ordered=beside, parts=found.parts), told, found
+        return replace(self, ordered=beside, suppressed_tables=found.suppressed_tables), told, found
 
     def _everything(self, method: str) -> FoundRelease | None:
         """All that is not forbidden: where no cell is at risk, and no count is excluded, nothing needs protecting."""
@@ -349,7 +348,7 @@ class ReleaseSearch:
         """
         chains = self.decomposable
         if not self.can_anneal():
-            evaluator, constraints = chains.evaluator, replace(chains.constraints, require=(), in_part=())
+            evaluator, constraints = chains.evaluator, replace(chains.constraints, require=(), protect=())
             alone = Knowledge(
                 self._schema, evaluator.table.total, NOTHING, evaluator.known.zeros, (), listed=evaluator.known.listed
             )
@@ -491,13 +490,13 @@ class Begun:
     whole     the search as it was asked for
     search    the search beside what is required
     required  what became of the required sub-tables, where there are any
-    partly    what is published in part
+    partly    the suppressed tables
     """
 
     whole: ReleaseSearch
     search: ReleaseSearch
     required: Required | None = None
-    partly: FoundParts | None = None
+    partly: ProtectedRelease | None = None
 
     def finish(self, found: FoundRelease) -> FoundRelease:
         """The release that was found, with what became of the required sub-tables."""
@@ -505,13 +504,14 @@ class Begun:
         if required is None:
             return self.whole._ended(found)
         schema = self.whole._schema
-        found = replace(found, parts=self.search.parts.without(found.release))
+        suppressed_tables = self.search.suppressed_tables.without(found.release)
+        found = replace(found, suppressed_tables=suppressed_tables)
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
         ended = {"required": required.asked} if required.is_ended else {}
         told_of_parts = ""
         if partly is not None:
-            ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_parts(partly, schema)
+            ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_suppressed(partly, schema)
         ended |= found.ended_after
         told_first = reasons.of_levels(constraints, schema), reasons.of_required(required), told_of_parts
         reason = " ".join(filter(None, (*told_first, found.reason))) or None

@@ -7,59 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
-from typing import Literal
 
-import numpy as np
-
-from sdc.config.release import CostConfig, PatternLike, ReleaseConfig, Way
+from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.feasible.walk import MAX_VARIABLES
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.protect.request import ProtectionRequest
 
 MOST_CELLS_OF_PAIRS = 100_000  # all pairs leave one component, and each of its cells is certified: 1 ms each
 MOST_VARIABLES_OF_PAIRS = MAX_VARIABLES  # of a component that a walk searches; of a larger one no cell is certified
 QUESTIONS_OF_WIDE = 400  # of 40 variables they take minutes
-WEIGHT = "weight"  # a column
 MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
-
-
-@dataclass(frozen=True)
-class ProtectionRequest:
-    """A sub-table that goes out in part where it does not fit whole.
-
-    how    ways, in the order in which they are tried
-    cost   what is to be little of what is withheld or merged: cells, records, or (cells,) weights in C order; None for
-           records of what is withheld, and cells of what is merged
-    most   the largest share of its cells that may be
-    base   what counts are rounded to multiples of
-    merge  the axis of which categories are merged; None for the one that loses least
-    coarser  with merged categories, or at a level that an axis has: what leaves most cells first; all_tried  unless
-            a search that was told to end made no level for it
-    again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
-    """
-
-    view: SubTable
-    how: tuple[Way, ...] = ("withhold",)
-    cost: Literal["cells", "records"] | tuple[int, ...] | None = None
-    most: float = 1.0
-    again: tuple[int, ...] = ()
-    base: int = 0
-    merge: str | None = None
-    coarser: tuple[SubTable, ...] = ()
-    all_tried: bool = True
-
-    def axes(self, schema: Schema) -> list[int]:
-        """The axes of the sub-table of which categories may be merged; InputError where there is none."""
-        own = [v for v in st.members(schema.levels.telling(self.view)) if schema.variables[v].of is None]
-        if found := [v for v in own if self.merge in (None, schema.names[v])]:
-            return found
-        what = "it has none but levels" if self.merge is None else f"{self.merge!r} is none of its axes"
-        raise InputError(
-            f"in_part would coarsen {st.label(self.view, schema)} by merging categories of an axis, and {what}; name "
-            "an axis, or another way"
-        )
 
 
 @dataclass(frozen=True)
@@ -75,7 +35,7 @@ class Constraints:
                    of a wide one
     questions      the most that an ordered search puts to the criterion, what is not asked about is not released; by
                    default 200, or 2,000 with a breadth of 1, which makes them cheap, or 400 of a wide table
-    in_part        sub-tables, required ones too, that go out in part where they do not fit whole
+    protect        sub-tables, required ones too, that are suppressed, recoded or rounded where they do not fit whole
     only_required  release what is required, with what is within it, and nothing else
     """
 
@@ -86,20 +46,20 @@ class Constraints:
     breadth: int | None = None
     questions: int | None = None
     only_required: bool = False
-    in_part: tuple[ProtectionRequest, ...] = ()
+    protect: tuple[ProtectionRequest, ...] = ()
 
     @staticmethod
     def of(schema: Schema, release: ReleaseConfig) -> Constraints:
         """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once.
 
-        What is to go out in part where it does not fit whole is required like all that is.
+        What is protected where it does not fit whole is required like all else.
         """
         limits, asked = limits_of(release, len(schema)), named("require", release.require, schema)
-        in_part = _in_part(release, asked, schema)
+        protect = _protect(release, asked, schema)
         constraints = Constraints(
-            tuple(dict.fromkeys([*asked, *(one.view for one in in_part)])),
+            tuple(dict.fromkeys([*asked, *(one.view for one in protect)])),
             named("forbid", release.forbid, schema),
-            in_part=in_part,
+            protect=protect,
             best_subset=release.on_conflict == "drop",
             breadth=limits[0],
             questions=limits[1],
@@ -108,7 +68,7 @@ class Constraints:
         for required in constraints.require:
             for forbidden in constraints.forbid:
                 if st.is_within(forbidden, required):
-                    setting = "require" if required in asked else "in_part"
+                    setting = "require" if required in asked else "protect"
                     raise InputError(
                         f"{setting} has {st.label(required, schema)}, and forbid {st.label(forbidden, schema)}, "
                         "without which it cannot be released; drop one of the two"
@@ -138,7 +98,7 @@ class Constraints:
         for forbidden in self.forbid:
             kept = [t for t in found if not st.is_within(forbidden, t)]
             # without any one of its variables, and all that would tell it, it is not within any more
-            without = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.telling(forbidden))]
+            without = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.finest(forbidden))]
             cut = [t & ~gone for t in found if st.is_within(forbidden, t) for gone in without]
             found = st.maximal([*kept, *map(self._named, cut)])
         return found
@@ -156,7 +116,7 @@ class Constraints:
         levels = schema.levels
         if levels.is_flat:
             return self
-        choices = ([(v, *st.members(levels.finer(v))) for v in st.members(levels.telling(t))] for t in self.forbid)
+        choices = ([(v, *st.members(levels.finer(v))) for v in st.members(levels.finest(t))] for t in self.forbid)
         forbid = {st.of(chosen) for each in choices for chosen in product(*each)}
         return replace(self, forbid=tuple(sorted(forbid)))
 
@@ -165,54 +125,19 @@ class Constraints:
         return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
 
 
-def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[ProtectionRequest, ...]:
+def _protect(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[ProtectionRequest, ...]:
     """Of each sub-table once; InputError where two sections name one."""
-    if release.in_part == "withhold":
+    if release.protect == "suppression":
         return tuple(map(ProtectionRequest, required))
     found = dict[SubTable, ProtectionRequest]()
-    for section in release.in_part:
-        for view in named("in_part", (section.of,), schema):
+    for section in release.protect:
+        for view in named("protect", (section.of,), schema):
             if view in found:
                 raise InputError(
-                    f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
+                    f"protect names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
                 )
-            named_by = section.ways, _cost(section.cost, view, schema), section.most
-            found[view] = ProtectionRequest(view, *named_by, base=section.base or 0, merge=section.merge)
-            if section.merge is not None:
-                found[view].axes(schema)
+            found[view] = ProtectionRequest.of(view, section, schema)
     return tuple(found.values())
-
-
-def _cost(
-    cost: Literal["cells", "records"] | CostConfig | None, view: SubTable, schema: Schema
-) -> Literal["cells", "records"] | tuple[int, ...] | None:
-    """With the weight of each cell in C order, where such are given; InputError where they are not of these cells."""
-    if not isinstance(cost, CostConfig):
-        return cost
-    own, wrong = schema.restrict(st.members(view)), f"the weights of cells of {st.label(view, schema)}"
-    names = [own.names[axis] for axis in own.axes]
-    if isinstance(cost.weights, str):
-        raise InputError(
-            f"in_part names the file {cost.weights} of weights, which is read with a config; give its lines"
-        )
-    header, *lines = cost.weights or ((),)
-    if sorted(header) != sorted([*names, WEIGHT]):
-        raise InputError(
-            f"{wrong} have the columns {', '.join(header)}; give {', '.join([*names, WEIGHT])}, and a section for "
-            "each sub-table"
-        )
-    codes = [{category: code for code, category in enumerate(own.variables[axis].categories)} for axis in own.axes]
-    found = np.zeros(own.keys.sizes, np.int64)
-    for number, line in enumerate(lines, start=2):
-        told = dict(zip(header, line, strict=False))
-        cell = tuple(place.get(told.get(name, ""), -1) for place, name in zip(codes, names, strict=True))
-        if len(line) != len(header) or min(cell) < 0 or not re.fullmatch("[0-9]{1,9}", told[WEIGHT]):
-            raise InputError(
-                f"{wrong}, line {number}: it is of no cell that the sub-table has, or no whole number from 0 to "
-                "999999999; correct the line"
-            )
-        found[cell] += int(told[WEIGHT])
-    return tuple(found.reshape(-1).tolist())
 
 
 def limits_of(release: ReleaseConfig, variables: int) -> tuple[int | None, int | None]:
@@ -265,7 +190,7 @@ def _parts(setting: str, pattern: PatternLike, schema: Schema) -> tuple[tuple[in
     if text == "all" and size is not None:
         return tuple(range(len(schema))), size
     try:
-        variables = st.members(schema.levels.telling(st.parse(text, schema)))
+        variables = st.members(schema.levels.finest(st.parse(text, schema)))
     except ReleaseError as error:
         raise InputError(f"{setting} {written(pattern)!r}: {error}") from error
     return variables, len(variables) if size is None else size

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdc.config.release import AnnealingConfig
 from sdc.config.values import Objective
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.release import Release
@@ -19,7 +20,6 @@ from sdc.risk.verdict import Verdict
 from sdc.search.annealing import AnnealingChain, ChainState, cooling_of, smallest_graph
 from sdc.search.chain_kernel import Cooling, temperature
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch
 from sdc.utility.halvings import Halvings

@@ -15,9 +15,9 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Drawn, Tabular, html_rows, named_cells
-from sdc.model.parts import Part
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Evaluation
@@ -51,7 +51,7 @@ class ReleasedTable(Tabular):
     """
 
     table: Table
-    part: Part | None = None
+    part: SuppressedTable | None = None
 
     @property
     def names(self) -> Schema:
@@ -60,7 +60,7 @@ class ReleasedTable(Tabular):
     @property
     def suppressed(self) -> int:
         """The number of suppressed cells."""
-        return 0 if self.part is None else self.part.withheld
+        return 0 if self.part is None else len(self.part.suppressed)
 
     @property
     def headline(self) -> str:
@@ -74,7 +74,7 @@ class ReleasedTable(Tabular):
         codes, counts = self.table.codes, self.table.counts
         if self.names.cells <= MOST_CELLS:
             codes, counts = self.names.keys.unpack(np.arange(self.names.cells)), self.table.dense.reshape(-1)
-        between = None if self.part is None else self.part.fact.between
+        between = None if self.part is None else self.part.fact.intervals
         if self.part is None or between is None:
             return {**named_cells(codes, self.names), COUNT: counts.tolist()}
         if base := self.part.base:
@@ -124,7 +124,7 @@ class Found(Drawn, Tabular):
         return self.release.sub_tables_with_total(self.names)
 
     @property
-    def protected(self) -> tuple[Part, ...]:
+    def protected(self) -> tuple[SuppressedTable, ...]:
         """The sub-tables that are published suppressed or rounded."""
         return ()
 
@@ -143,7 +143,7 @@ class Found(Drawn, Tabular):
 
     def __getitem__(self, asked: Any) -> ReleasedTable:
         """A table of the release, by `age*sex` or a list of names; ReleaseError where it is not released."""
-        view = self.names.levels.closed(st.told(asked, self.names))
+        view = self.names.levels.closed(st.subtable_of(asked, self.names))
         if view not in self.release and all(part.view != view for part in self.protected):
             raise ReleaseError(f"{st.label(view, self.names)} is not released; sdc.why says why, or choose another")
         return self._released(view)

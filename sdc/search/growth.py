@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from sdc.bounds.method import is_small
 from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.values import Objective
+from sdc.deadline import NEVER, Deadline
 from sdc.events import STEP, tell
 from sdc.feasible.witnesses import Witnesses
 from sdc.model.knowledge import Knowledge
@@ -19,7 +20,6 @@ from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline
 from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook

@@ -15,6 +15,7 @@ from sdc.bounds.method import is_small
 from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.capabilities import LIMIT, require_together
 from sdc.config.values import Objective
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
@@ -30,7 +31,6 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.candidates import LeftOut, left_of, opening_pairs, stopped_by_few
 from sdc.search.conflict import Parts, halves, parted
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.found import Found
 from sdc.search.grown import Grown
 from sdc.search.required import Required, RequiredSearch, fitting

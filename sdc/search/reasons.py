@@ -11,11 +11,11 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook
 
 if TYPE_CHECKING:
+    from sdc.protect.release import ProtectedRelease
     from sdc.search.best import FoundRelease
     from sdc.search.constraints import Constraints
     from sdc.search.grown import Grown
     from sdc.search.ordered import OrderedRelease
-    from sdc.search.parts import FoundParts
     from sdc.search.required import Required
 
 NOTHING_ELSE = "What is required was asked for, and nothing else."
@@ -34,7 +34,7 @@ def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:
 
 def of_levels(constraints: Constraints, schema: Schema) -> str:
     """What to say where it was told to end before all levels were made that may take the place of an axis."""
-    left = ", ".join(st.label(wish.view, schema) for wish in constraints.in_part if not wish.all_tried)
+    left = ", ".join(st.label(wish.view, schema) for wish in constraints.protect if not wish.all_tried)
     if not left:
         return ""
     return (
@@ -53,17 +53,18 @@ def of_required(required: Required) -> str:
     )
 
 
-def of_parts(found: FoundParts, schema: Schema) -> str:
-    """What to say where it was told to end before all that may go out in part was proven, or was proven together."""
+def of_suppressed(found: ProtectedRelease, schema: Schema) -> str:
+    """What to say where the deadline came before all suppressed tables were proven, or were proven together."""
     if not found.ended_after:
         return ""
     if found.left:
         names = ", ".join(st.label(view, schema) for view in found.left)
-        return f"The search was told to end before {names} {'were' if len(found.left) > 1 else 'was'} proven in part."
-    before = "it had seen whether less has to be withheld"
+        were = "were" if len(found.left) > 1 else "was"
+        return f"The search was told to end before {names} {were} protected and proven."
+    before = "it had seen whether less has to be suppressed"
     if "in_part_together" in found.ended_after and not found.together:
-        before = "the sub-tables in part were proven together, and looked for one after another"
-    return f"The search was told to end before {before}; more time may withhold less."
+        before = "the suppressed tables were proven together, and looked for one after another"
+    return f"The search was told to end before {before}; more time may suppress less."
 
 
 def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model import subtable as st
 from sdc.model.documents import plain
 from sdc.model.errors import NothingReleasableError
@@ -17,7 +18,6 @@ from sdc.risk.assessment import Broken, Witness
 from sdc.risk.criteria import Evaluation
 from sdc.risk.refutation import Refutation
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
 
 Conflicting = tuple[SubTable, ...]
 MOST_TOLD = 5
@@ -65,7 +65,7 @@ class Required:
     is_best     whether no subset that fits is worth more; else questions ran out, and it is the best that was found
     is_ended    whether they ran out because the search was told to end
     asked       so many questions were asked
-    in_part     those that go out in part
+    in_part     those that are suppressed, recoded or rounded
     """
 
     sub_tables: Conflicting
@@ -235,8 +235,8 @@ def fitting(found: Required | None, constraints: Constraints, schema: Schema) ->
     """What was found; NothingReleasableError where not all fit and no subset is wished for, or none was found yet."""
     if found is None or not found.refused:
         return found
-    if {*found.refused} <= {one.view for one in constraints.in_part}:
-        return found  # these go out in part
+    if {*found.refused} <= {one.view for one in constraints.protect}:
+        return found  # these are suppressed, recoded or rounded
     if found.is_ended and not (constraints.best_subset and len(found.refused) < len(found.sub_tables)):
         what, more = ("any", "or require less")
         if not constraints.best_subset:
@@ -265,7 +265,7 @@ def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
         f"{f'; and {more} more conflicts' if more > 0 else ''}; drop "
         f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
         f"{' and others' if len(found.refused) > MOST_TOLD else ''}, suppress "
-        "cells of them (release.in_part: withhold), or ask for the best subset of them (release.on_conflict: "
+        "cells of them (release.protect: suppression), or ask for the best subset of them (release.on_conflict: "
         "drop)",
         "\n".join([*of_widths, *(c.broken.detail for c in found.conflicts if c.broken)]),
     )

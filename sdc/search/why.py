@@ -34,7 +34,7 @@ class Reason(Named):
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
-    withheld        of a sub-table that is public in part how many of its cells are not, 0 where it is rounded
+    suppressed      of a suppressed table how many of its cells are suppressed, 0 where it is rounded
     hidden          which share of the records these have
     parts           the largest parts of it that are public
     """
@@ -50,9 +50,14 @@ class Reason(Named):
     forbidden: bool = False
     refutation: Refutation | None = None
     spent: int = 0
-    withheld: int | None = None
+    suppressed: int | None = None
     hidden: float = 0.0
     parts: tuple[SubTable, ...] = ()
+
+    @property
+    def withheld(self) -> int | None:
+        """The old name of `suppressed`, for one release."""
+        return self.suppressed
 
     @property
     def headline(self) -> str:
@@ -75,11 +80,11 @@ class Reason(Named):
         name = st.label(self.sub_table, schema)
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
-        if self.withheld == 0:
+        if self.suppressed == 0:
             return f"{name} is released rounded"
-        if self.withheld is not None:
-            of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
-            return f"{name} is released in part, {of}, with {self.hidden:.1%} of the records"
+        if self.suppressed is not None:
+            of = f"{self.suppressed} of {st.cells(self.sub_table, schema)} cells suppressed"
+            return f"{name} is released with {of}, with {self.hidden:.1%} of the records"
         if self.forbidden:
             return f"{name} is not released: release.forbid names it, or a sub-table within it"
         if self.together.verdict is Verdict.SAFE:
@@ -105,8 +110,8 @@ class Reason(Named):
             return f"{asked} public. It is published as it is."
         if self.within is not None:
             return f"{asked} public. Its counts are sums of those of the table of {called(self.within)}."
-        if self.withheld is not None:
-            return f"{asked} public in part. Some of its counts are withheld, which all look alike, or rounded."
+        if self.suppressed is not None:
+            return f"{asked} public with counts that are suppressed, which all look alike, or rounded."
         can_be_had = "; ".join(map(called, self.parts))
         return (
             f"{asked} not public: before a table goes out it is checked what all public tables together tell of small "
@@ -136,9 +141,9 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
     facts = [
-        fact for fact in evaluator.known.published if fact.view == sub_table and fact.between and not fact.universe
+        fact for fact in evaluator.known.published if fact.view == sub_table and fact.intervals and not fact.universe
     ]
-    told = facts[0].between if facts and within is None else None
+    told = facts[0].intervals if facts and within is None else None
     # that its cells are suppressed is no reason why
     criteria = evaluator.criteria if told is None else replace(evaluator.criteria, kept=None)
     evaluator = replace(evaluator, known=replace(evaluator.known, release=NOTHING), criteria=criteria)
@@ -156,9 +161,9 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
     if told is None:
         return reason
-    cells = told.cells[told.nothing(evaluator.known.total)]
+    cells = told.cells[told.suppressed(evaluator.known.total)]
     records = evaluator.table.marginal(sub_table).count_at(cells).sum()
-    return replace(reason, withheld=len(cells), hidden=float(records / evaluator.table.total))
+    return replace(reason, suppressed=len(cells), hidden=float(records / evaluator.table.total))
 
 
 def conflict(evaluator: RiskEvaluator, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:

@@ -13,21 +13,20 @@ import numpy.typing as npt
 from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.config.given import with_given
 from sdc.executor import IN_PROCESS
-from sdc.feasible.in_part import begins, places_in
+from sdc.feasible.suppressed_cells import begins, places_in
 from sdc.intruder.refusals import Refusals
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
 from sdc.model.table import Table
+from sdc.protect.recoding import Redesign, Redesigns, redesign, without_levels
+from sdc.protect.release import protect
 from sdc.risk.effort import Depth
-from sdc.search.coarsening import without_levels
-from sdc.search.parts import in_part
-from sdc.search.redesign import Redesign, Redesigns, redesign
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
 
 
@@ -47,7 +46,7 @@ def redesigns(
     """
     found = list[Redesign | None]()
     if levels:
-        found.append(redesign(settings.evaluator(table, known), release, refused, settings.wished(known)))
+        found.append(redesign(settings.evaluator(table, known), release, refused, settings.wished(known).allows))
     if merging:
         found.append(coarsened(table, known, settings, release, refused))
     return Redesigns(sorted(filter(None, found), key=lambda one: one.lost))
@@ -63,7 +62,7 @@ def coarsened(
     """
     label, beside = st.label(refused, table.schema), [st.label(t, table.schema) for t in release.frontier if t]
     section: dict[str, Any] = {"require": beside} if beside else {}
-    section["in_part"] = [{"of": label, "how": "coarsen"}]
+    section["protect"] = [{"of": label, "by": "recoding"}]
     weights, evaluator = settings.weights(table.schema), settings.evaluator(table, known)
     worth = [weights.of_sub_table(t, table.schema) for t in release.frontier if t]
     if weights.of_sub_table(refused, table.schema) > min(worth, default=inf):
@@ -78,7 +77,7 @@ def coarsened(
         whole = evaluator.evaluate(Release.of(map(levelled.schema.levels.closed, release.frontier)), Depth.BRIEF)
         if not evaluator.accepts(whole):
             return None
-        found = in_part(evaluator.anew(), whole, search.ordered.constraints.in_part)
+        found = protect(evaluator.anew(), whole, search.ordered.constraints.protect)
     except InputError:
         return None
     return next((Redesign.of(refused, instead, levelled.schema, section) for instead in found.coarser), None)
@@ -109,7 +108,7 @@ def refusals(
     method: str,
     release: Release,
     most: int,
-    parts: Parts = NO_PARTS,
+    parts: SuppressedTables = NO_SUPPRESSED_TABLES,
 ) -> Refusals:
     """The search of a build done again for every table that agrees with its release, on the settings' executor.
 
@@ -118,7 +117,7 @@ def refusals(
     Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
     table itself does not lead to the release: then it was not made by this search.
     """
-    public, executor = known.telling(parts.facts).plus(release), settings.executor
+    public, executor = known.plus_facts(parts.facts).plus(release), settings.executor
     try:
         found = enumerate_tables(table, public, most)
     except ReleaseError as error:
@@ -153,7 +152,7 @@ def _range(counts: npt.NDArray[np.int64]) -> Intervals:
 
 
 def _small_of_parts(
-    table: Table, tables: npt.NDArray[np.int64], parts: Parts, small_count: int
+    table: Table, tables: npt.NDArray[np.int64], parts: SuppressedTables, small_count: int
 ) -> npt.NDArray[np.int64]:
     """(tables, small cells of sub-tables in part) the counts of these in each table."""
     schema, views = table.schema, parts.views
@@ -186,17 +185,17 @@ def _leads_there(table: Table, unit: Again) -> bool:
             own, known, origin = settings.coarser(table, known)
             settings = replace(settings, origin=origin)
         found = release_search(own, known, settings, settings.widths(own)).run(unit.method)
-        return _told(found.release, found.parts, own) == unit.told
+        return _told(found.release, found.suppressed_tables, own) == unit.told
     except NotReleasableError:
         return False
 
 
-def _told(release: Release, parts: Parts, table: Table) -> Told:
+def _told(release: Release, parts: SuppressedTables, table: Table) -> Told:
     """What goes out, by what levels tell and not by their numbers: these depend on the table."""
     schema = table.schema
 
     def named(view: SubTable) -> Hashable:
-        told = st.members(schema.levels.telling(view))
+        told = st.members(schema.levels.finest(view))
         return frozenset((schema.levels.axis_of[v], tuple(numbered(schema.levels.groups[v]).tolist())) for v in told)
 
     partly = ((named(part.view), part.base, replace(part.fact, view=0)) for part in parts.tables)

@@ -27,14 +27,14 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.sharpness import EndMethods
-from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
+from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
 from sdc.model.table import Codes, Table
 from sdc.paths import checked_path
 from sdc.public import mixture
 from sdc.public.attack import Attack, Reconstruction, attack_on, guesses
 from sdc.public.check import read_all
+from sdc.public.public_tables import public_tables
 from sdc.public.relation import relations_given
-from sdc.public.told import told_tables
 from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
 from sdc.run_format import MANIFEST, POSTERIOR, RELEASE
 from sdc.stages.build import Say
@@ -62,7 +62,7 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
     return every_cell(table.schema)
 
 
-def chosen_super_cells(table: Table, cells: Asked, small_count: int) -> list[SuperCell]:
+def chosen_super_cells(table: Table, cells: SuperCells, small_count: int) -> list[SuperCell]:
     """Those that are named; InputError for what is no super-cell of the table, and as `chosen_cells`."""
     found = list[SuperCell]()
     for one in each(cells):
@@ -76,7 +76,7 @@ def chosen_super_cells(table: Table, cells: Asked, small_count: int) -> list[Sup
 def super_cells(
     table: Table,
     known: Knowledge,
-    cells: Asked,
+    cells: SuperCells,
     small_count: int,
     method: str | None,
     executor: Executor,
@@ -249,7 +249,7 @@ def attack(
 
 def attack_on_public(table: Table, known: Knowledge, seeds: int) -> Attack:
     """The same on all that is known of a table; InputError where that is the total alone."""
-    method, told = _reconstruction(seeds), [*told_tables(table, known)]
+    method, told = _reconstruction(seeds), [*public_tables(table, known)]
     if not told:
         raise InputError("nothing but the total is public; there is nothing to guess from")
     return attack_on(told, range(seeds), method)

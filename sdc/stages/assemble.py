@@ -11,6 +11,7 @@ import numpy as np
 from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.analysis import WidthsConfig
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import NEVER, Deadline
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -19,6 +20,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
+from sdc.protect.recoding import merged
+from sdc.protect.request import ProtectionRequest
+from sdc.protect.rounding import require_no_levels
 from sdc.public.earlier import Provenance
 from sdc.public.published import Published, read_published
 from sdc.risk.criteria import Criteria
@@ -28,12 +32,9 @@ from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
-from sdc.search.coarsening import merged
-from sdc.search.constraints import Constraints, ProtectionRequest
-from sdc.search.deadline import NEVER, Deadline
+from sdc.search.constraints import Constraints
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
-from sdc.search.rounding import require_no_levels
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import SearchStep
 from sdc.storage.proofs import KeptProofs, witnesses_of
@@ -55,9 +56,9 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
 def edition_before(like: str | None) -> tuple[Published, ...]:
-    """Sub-tables of an earlier edition that withhold cells; ConfigError where it is not read."""
+    """Sub-tables of an earlier edition with suppressed cells; ConfigError where it is not read."""
     try:
-        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.withheld))
+        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.suppressed))
     except InputError as error:
         raise ConfigError(f"release.previous_pattern = {like!r}: {error}", error.detail) from error
 
@@ -98,7 +99,7 @@ class SearchSettings:
     release   the section of a config, whose demand is no file
     executor  changes how long a search takes, never the answer
     origin    levels of the table that are nobody's wish, and not asked about, and those of what may be coarsened
-    like      sub-tables of an earlier edition that withhold cells, which are withheld again
+    like      sub-tables of an earlier edition with suppressed cells, which are suppressed again
     proofs    of what was published before, with which every search begins; nothing of them is believed
     """
 
@@ -121,7 +122,7 @@ class SearchSettings:
     def evaluator(self, table: Table, known: Knowledge, before: Knowledge | None = None) -> RiskEvaluator:
         """What asks the criterion about the table; InputError for a small count below 1.
 
-        before  what tells of cells of sub-tables in part without these, see `RiskEvaluator`
+        before  what is known of cells of suppressed tables without these, see `RiskEvaluator`
         """
         kept, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs())
         criteria = self.criteria if self.release.reveal_suppressed else self.criteria.beside(table, known)
@@ -147,13 +148,13 @@ class SearchSettings:
         constraints = Constraints.of(named, self.release)
         if (public := next((t for t in constraints.forbid if t in known.release), None)) is not None:
             raise InputError(f"forbid has {st.label(public, schema)}, which was published before; take it out")
-        for one in constraints.in_part:
-            if "round" in one.how:
+        for one in constraints.protect:
+            if "rounding" in one.by:
                 require_no_levels(one.view, named)
         return replace(
             constraints,
             require=tuple(map(schema.levels.closed, constraints.require)),
-            in_part=self._as_before([self._coarser(one, schema) for one in constraints.in_part], schema),
+            protect=self._as_before([self._coarser(one, schema) for one in constraints.protect], schema),
             forbid=tuple(map(schema.levels.closed, constraints.forbid)),
             levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )
@@ -168,33 +169,33 @@ class SearchSettings:
         )
 
     def _as_before(self, constraints: Sequence[ProtectionRequest], schema: Schema) -> tuple[ProtectionRequest, ...]:
-        """With the cells that an earlier edition withholds; InputError where it does of no such sub-table."""
+        """With the cells that an earlier edition suppresses; InputError where that has none of these sub-tables."""
         editions = {frozenset(one.table.schema.names): one for one in self.like}
         found = list[ProtectionRequest]()
         for wish in constraints:
-            own = schema.restrict(st.members(schema.levels.telling(wish.view)))
+            own = schema.restrict(st.members(schema.levels.finest(wish.view)))
             edition = editions.get(frozenset(own.names))
-            again = () if edition is None else tuple(sorted(own.keys.pack(edition.withheld_in(own)).tolist()))
+            again = () if edition is None else tuple(sorted(own.keys.pack(edition.suppressed_in(own)).tolist()))
             found.append(replace(wish, again=again))
         if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in constraints):
             raise InputError(
-                f"previous_pattern withholds cells of {', '.join(one.label for one in self.like)}, and in_part is of "
-                f"{', '.join(st.label(one.view, schema) for one in constraints)}; name an edition of one of these, or "
-                "leave it out"
+                f"previous_pattern has suppressed cells of {', '.join(one.label for one in self.like)}, and protect "
+                f"is of {', '.join(st.label(one.view, schema) for one in constraints)}; name an edition of one "
+                "of these, or leave it out"
             )
         return tuple(found)
 
     def found_before(self, known: Knowledge) -> Iterator[str]:
-        """Of how many cells that an earlier edition withholds this table has, in words; nothing where none is named."""
+        """How many cells that an earlier edition suppresses this table has, in words; nothing where none is named."""
         if self.release.previous_pattern is not None and not self.like:
-            yield "previous_pattern names an edition that withholds no cell; nothing of it is withheld again"
+            yield "previous_pattern names an edition without suppressed cells; no cell is suppressed for it"
         editions = {frozenset(one.table.schema.names): one for one in self.like}
-        for wish in self.wished(known).in_part:
+        for wish in self.wished(known).protect:
             if (edition := editions.get(frozenset(st.names(wish.view, known.schema)))) is not None:
                 lacking = "; its codes are others, write them as the table does" if not wish.again else ""
                 yield (
                     f"previous_pattern: {st.label(wish.view, known.schema)} has {len(wish.again)} of the "
-                    f"{len(edition.withheld)} cells that the edition before withholds{lacking}"
+                    f"{len(edition.suppressed)} cells that the edition before suppresses{lacking}"
                 )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
@@ -210,10 +211,10 @@ class SearchSettings:
         deadline  when no more of them are made; InputError as `merged`
         """
         constraints, hidden = self.wished(known), self.origin.hides(table.schema)
-        partly = {wish.view for wish in constraints.in_part}
+        partly = {wish.view for wish in constraints.protect}
         beside = Release.of(t for t in constraints.require if t not in partly)
         limited = replace(self, executor=deadline.limits(self.executor))
-        found = merged(limited.evaluator(table, known), constraints.in_part, hidden, beside, deadline)
+        found = merged(limited.evaluator(table, known), constraints.protect, hidden, beside, deadline)
         levels = found.table.schema.names[len(table.schema) :]
         own = replace(
             self.origin,
@@ -221,7 +222,7 @@ class SearchSettings:
             merged=levels,
             tried=found.tried,
             left=found.left,
-            planned=sum("coarsen" in one.how for one in constraints.in_part) - len(found.left) if found.left else None,
+            planned=sum("recoding" in one.by for one in constraints.protect) - len(found.left) if found.left else None,
         )
         return found.table, found.known, own
 

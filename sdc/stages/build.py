@@ -101,7 +101,7 @@ class Outputs:
     @cached_property
     def beside(self) -> Knowledge:
         """That, and what goes out in part: beside it the release was found."""
-        return self.known.telling(self.found.parts.facts)
+        return self.known.plus_facts(self.found.suppressed_tables.facts)
 
     @property
     def public(self) -> Knowledge:

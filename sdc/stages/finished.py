@@ -217,7 +217,10 @@ class Comparison(Named):
             "config": {key: list(pair) for key, pair in self.config.items()},
             "table": {key: list(pair) for key, pair in self.table.items()},
             "sub_tables": list(self.release),
-            "in_part": {label: list(pair) for label, pair in self.in_part.items()},
+            **{
+                key: {label: [*pair] for label, pair in self.in_part.items()}
+                for key in ("suppressed_tables", "in_part")
+            },
             "came": [{"sub_table": list(names), "why_not_before": why} for names, why in self.came],
             "went": [{"sub_table": list(names), "why_not_after": why} for names, why in self.went],
         }
@@ -279,9 +282,10 @@ def _sub_tables(subject: Subject) -> int:
 
 
 def _in_part(subject: Subject) -> dict[str, Any]:
-    schema, tables = subject.table.schema, subject.parts.tables
+    schema, tables = subject.table.schema, subject.suppressed_tables.tables
     return {
-        part.label(schema): f"rounded to multiples of {part.base}" if part.base else part.withheld for part in tables
+        part.label(schema): f"rounded to multiples of {part.base}" if part.base else len(part.suppressed)
+        for part in tables
     }
 
 

@@ -37,6 +37,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.protect.recoding import MOST_ASKED
 from sdc.risk.case import CELLS_PER_UNIT
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, widths_of_sub_lattice
@@ -47,7 +48,6 @@ from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.search.annealing import AnnealingChain
 from sdc.search.constraints import Constraints, limits_of
 from sdc.search.ordered import OrderedSearch
-from sdc.search.redesign import MOST_ASKED
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
 from sdc.stages.build import Build

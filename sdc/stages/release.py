@@ -31,10 +31,11 @@ from sdc.model.errors import (
     TemporaryError,
 )
 from sdc.model.labels import Labels
-from sdc.model.parts import NO_PARTS
 from sdc.model.release import Release
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES
 from sdc.model.table import Table
 from sdc.model.weights import UNIT, RecordWeights
+from sdc.protect.rounding import Rounded
 from sdc.public.earlier import known_anew
 from sdc.public.published import read_published
 from sdc.publish.formats import CountTable
@@ -63,7 +64,6 @@ from sdc.run_format import (
 )
 from sdc.search.best import FoundRelease
 from sdc.search.found import Found
-from sdc.search.rounding import Rounded
 from sdc.stages.assemble import require_utility
 from sdc.stages.build import Build, Say, Work, effort_settings, plain
 from sdc.stages.report import PAGE
@@ -405,7 +405,8 @@ def publish_found(
     labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
     """
     evaluation, out = found.evaluation, Path(folder).absolute()
-    judged, parts = evaluation.pool.table, found.parts if isinstance(found, FoundRelease) else NO_PARTS
+    parts = found.suppressed_tables if isinstance(found, FoundRelease) else NO_SUPPRESSED_TABLES
+    judged = evaluation.pool.table
     table = judged if table is None else table
     criteria, told = evaluation.criteria, {*parts.facts}
     known = replace(evaluation.known, facts=tuple(fact for fact in evaluation.known.facts if fact not in told))

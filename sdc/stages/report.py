@@ -134,7 +134,7 @@ def posterior(work: Work, into: Path) -> None:
             again = Refusals.none("the search ended early or was resumed, and no other one goes the same way")
         else:
             asked_again = build.settings(work.executor), build.config.release.method, release, asked.refusals
-            again = refusals(table, build.made.known, *asked_again, found.parts)
+            again = refusals(table, build.made.known, *asked_again, found.suppressed_tables)
         work.say(_describe_refusals(again))
         results.write_refusals(again, into)
 
@@ -234,7 +234,7 @@ def report(work: Work, into: Path) -> None:
         weighted=read_weighted(folder(WEIGHTED), schema) if config.totals else None,
         bad_records=read_json(folder(TABLE) / BAD_RECORDS),
         origin=build.origin,
-        again={one.view: one.again for one in wanted.wished(made.known).in_part if wanted.like},
+        again={one.view: one.again for one in wanted.wished(made.known).protect if wanted.like},
     )
     (into / PAGE).write_text(render(audit), encoding="utf-8")
 

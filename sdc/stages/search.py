@@ -13,22 +13,22 @@ from sdc.checkpoint import Checkpoint, packed, unpacked
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import NEVER, Deadline
 from sdc.events import EXECUTION, FAULTS, OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, EventText, heard, tell
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import CutShortError, NothingReleasableError
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
+from sdc.protect.summary import suppressions
 from sdc.refusal import first_interrupt
 from sdc.run_format import SEARCH
 from sdc.search.best import ANNEALING, FoundRelease
-from sdc.search.deadline import NEVER, Deadline
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import GROWING
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import LATELY, SearchStep, outlook
-from sdc.search.suppressed import suppressions
 from sdc.stages.answers import keeping
 from sdc.stages.assemble import Watch, release_search
 from sdc.stages.build import Build, Say, Work
@@ -95,12 +95,13 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
     for one in found.candidates:
         say(f"search: {one.text}")
     say(f"search: {found.sub_tables} sub-tables without the grand total")
-    for part in found.parts.tables:
+    for part in found.suppressed_tables.tables:
         if part.base:
             say(f"search: {part.label(table.schema)} rounded to multiples of {part.base}")
-    suppressed = suppressions(found.evaluation, found.parts, build.settings().wished(build.made.known).in_part)
+    requests = build.settings().wished(build.made.known).protect
+    suppressed = suppressions(found.evaluation, found.suppressed_tables, requests)
     for told in suppressed:
-        say(f"search: {told.sub_table} in part, {told.text}")
+        say(f"search: {told.sub_table}: {told.text}")
     for warning in filter(None, (told.warning for told in suppressed)):
         say(f"search: warning: {warning}")
     for growth, holds in found.resumed.items():
@@ -113,7 +114,7 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
         say(f"search: ended early ({far}); the release is proven, another run may end elsewhere")
     write_search(found, table.schema, into, suppressed)
     write_refutations(found.refutations, table, build.criteria, into)
-    certificate = certificate_of(build, found.release, found.proof, found.parts)
+    certificate = certificate_of(build, found.release, found.proof, found.suppressed_tables)
     write_certificate(certificate, table.schema, into)
 
 
@@ -134,7 +135,9 @@ def interruptible(release: ReleaseConfig, marker: Path) -> Iterator[Deadline]:
         marker.unlink(missing_ok=True)
 
 
-def certificate_of(build: Build, release: Release, proof: Proof, parts: Parts = NO_PARTS) -> Certificate:
+def certificate_of(
+    build: Build, release: Release, proof: Proof, parts: SuppressedTables = NO_SUPPRESSED_TABLES
+) -> Certificate:
     """The evidence about a release under this build's table and risk criterion."""
     made, risk = build.made, build.config.risk
     digest = made.table.digest
@@ -200,7 +203,7 @@ def describe_simulated(step: SimulatedStep, schema: Schema) -> str:
 def assess(work: Work, into: Path) -> None:
     """What the search proved is proven again from its certificate; then every cell is bounded as far as can be."""
     build, made = work.build, work.build.made
-    in_part = made.found.parts
+    in_part = made.found.suppressed_tables
     evaluator = build.settings(work.executor).evaluator(made.table, made.beside, in_part.before(made.known))
     release, schema = made.found.release, made.table.schema
     # from the files: what is published rests on what was written, not on what the search remembers
@@ -214,6 +217,6 @@ def assess(work: Work, into: Path) -> None:
     low, high = evaluation.margin
     work.say(f"assessment: min width {low} to {high}, {evaluation.assessment.open_cells} cells undecided")
     if evaluation.assessment.sharpness is not None:
-        work.say(f"assessment: {evaluation.assessment.sharpness.told('at-risk cell', seconds)}")
+        work.say(f"assessment: {evaluation.assessment.sharpness.described('at-risk cell', seconds)}")
     write_assessment(evaluation.assessment, bounds, schema, into, by)
     write_certificate(certificate_of(build, release, evaluation.proof, in_part), schema, into)

@@ -27,13 +27,15 @@ from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderErr
 from sdc.model.fact import NO_FACTS, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.labels import Labels
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
+from sdc.protect.release import rounded_beside
+from sdc.protect.summary import Suppression
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
@@ -42,8 +44,6 @@ from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.search.constraints import named as sub_tables
-from sdc.search.parts import rounded_beside
-from sdc.search.suppressed import Suppression
 from sdc.stages.build import Build, Outputs
 from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import witnesses_of
@@ -76,7 +76,7 @@ def release_of(table: Table, sub_tables: Release | Sequence[str | Sequence[str]]
             f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], [] if nothing is "
             "public, a release that was found, or what sdc.knowledge gives"
         )
-    return Release.of(st.told(one, table.schema) for one in sub_tables)
+    return Release.of(st.subtable_of(one, table.schema) for one in sub_tables)
 
 
 def knowledge(
@@ -162,7 +162,7 @@ class Subject:
     settings: Settings
     build: Build | None = None
     released: Release | None = None
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
     weights: RecordWeights | None = None
     suppressed: tuple[Suppression, ...] = ()
 
@@ -236,7 +236,7 @@ class Subject:
     def assess(self, given: Sequence[str] | None, criteria: Criteria, executor: Executor) -> Assessment:
         """Of the same release, judged as a build does: with what was proven before. Errors as `public`, `certified`."""
         asked, effort = self._asked(given), Effort(self.budget, executor=executor)
-        before, witnesses = self.parts.before(self._whole), self.witnesses(self.known)
+        before, witnesses = self.suppressed_tables.before(self._whole), self.witnesses(self.known)
         evaluator = RiskEvaluator(self.table, self.known, criteria, effort=effort, before=before, witnesses=witnesses)
         return evaluator.evaluate(asked).assessment.named_by(self.table.schema)
 
@@ -264,7 +264,7 @@ class Subject:
 
     @property
     def _whole(self) -> Knowledge:
-        own = {*self.parts.facts}
+        own = {*self.suppressed_tables.facts}
         return replace(self.known, facts=tuple(fact for fact in self.known.published if fact not in own))
 
     def witnesses(self, known: Knowledge) -> Witnesses | None:
@@ -345,7 +345,7 @@ class Subject:
 
     @property
     def may_coarsen(self) -> bool:
-        """Whether a config like this one may have `how: coarsen`."""
+        """Whether a config like this one may have `by: recoding`."""
         return self.build is None or self.config.may_coarsen
 
     @property
@@ -456,8 +456,9 @@ def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
         own = replace(own, weights=made.weights)
     if SEARCH not in stages:
         return own
-    found = made.found
-    return replace(own, known=made.beside, released=found.release, parts=found.parts, suppressed=found.suppressed)
+    found, tables = made.found, made.found.suppressed_tables
+    own = replace(own, known=made.beside, released=found.release, suppressed_tables=tables)
+    return replace(own, suppressed=found.suppressed)
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from sdc.config.build import BuildConfig
 from sdc.config.release import ReleaseConfig
 from sdc.config.table import FILES
+from sdc.deadline import Deadline
 from sdc.events import WARNING, tell
 from sdc.intruder.summary import laws_of
 from sdc.model import subtable as st
@@ -28,7 +29,6 @@ from sdc.public.mixture import Mixture
 from sdc.publish.publication import Texts, require_formats, signing_key
 from sdc.run_format import BAD_RECORDS, TABLE
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import Deadline
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build, Say, Work, plain
 from sdc.storage.known import write_known
@@ -39,7 +39,7 @@ from sdc.storage.runs import last_finished
 from sdc.storage.weighted import write_weights
 from sdc.utility.uniques import check_model, require_persons
 
-WISHES = "release.require, forbid and in_part"
+WISHES = "release.require, forbid and protect"
 
 
 def check_labels(config: BuildConfig, schema: Schema) -> None:
@@ -73,10 +73,10 @@ def check_before(build: Build) -> None:
 
 def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
     """Without weights of cells, whose categories are not known yet."""
-    if isinstance(release.in_part, str):
+    if isinstance(release.protect, str):
         return release
-    in_part = tuple(one.model_copy(update={"cost": None}) for one in release.in_part)
-    return release.model_copy(update={"in_part": in_part})
+    protect = tuple(one.model_copy(update={"cost": None}) for one in release.protect)
+    return release.model_copy(update={"protect": protect})
 
 
 def check_names(build: Build, known: Knowledge, table: Table) -> None:
@@ -87,7 +87,7 @@ def check_names(build: Build, known: Knowledge, table: Table) -> None:
         constraints = settings.wished(known)
     _check_variables(build.config, settings, known.schema)
     children = (st.parse(child, known.schema) for child in about.children)
-    wanted = dict.fromkeys([*constraints.require, *(part.view for part in constraints.in_part), *children])
+    wanted = dict.fromkeys([*constraints.require, *(part.view for part in constraints.protect), *children])
     schema = known.schema
     shown = st.union(wanted) if constraints.only_required else st.full(len(schema)) & ~settings.origin.hides(schema)
     shown = st.of(v for v in st.members(shown) if constraints.allows(schema.levels.closed(1 << v)))

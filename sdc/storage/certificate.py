@@ -20,16 +20,16 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
 from sdc.run_format import CERTIFICATE, CERTIFICATE_FORMAT, CHANGE, DIFFERENCE, DIFFERENCES, OF_DIFFERENCES
-from sdc.storage.known import KnownDocument, PartsDocument, read, read_parts, written, written_parts
+from sdc.storage.known import KnownDocument, SuppressedTablesDocument, read, read_parts, written, written_parts
 from sdc.storage.parquet import read_cells, write_cells
 from sdc.storage.run_folder import read_format, write_json
 
@@ -54,12 +54,12 @@ class Certificate:
     small_count: int
     min_width: int
     proof: Proof
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
 
     @cached_property
     def knowledge(self) -> Knowledge:
         """What the evidence is beside: all that is known once the release is out."""
-        return self.known.plus(self.asked).telling(self.parts.facts)
+        return self.known.plus(self.asked).plus_facts(self.suppressed_tables.facts)
 
     @property
     def release(self) -> Release:
@@ -86,7 +86,7 @@ class _CertificateDocument:
     min_width: int
     components: tuple[_ComponentDocument, ...]
     separators: tuple[SubTable, ...]
-    parts: tuple[PartsDocument, ...]
+    parts: tuple[SuppressedTablesDocument, ...]
     refutations: NotYet
     brackets: NotYet
 
@@ -115,7 +115,9 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         min_width=certificate.min_width,
         components=tuple(_component(part, schema) for part in certificate.proof.parts),
         separators=certificate.proof.separators,
-        parts=(written_parts(certificate.parts, schema, folder),) if certificate.parts.tables else (),
+        parts=(written_parts(certificate.suppressed_tables, schema, folder),)
+        if certificate.suppressed_tables.tables
+        else (),
         refutations=(),
         brackets=(),
     )
@@ -139,7 +141,7 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
         small_count=found.small_count,
         min_width=found.min_width,
         proof=Proof(parts, found.separators),
-        parts=next((read_parts(told, schema, path) for told in found.parts), NO_PARTS),
+        suppressed_tables=next((read_parts(told, schema, path) for told in found.parts), NO_SUPPRESSED_TABLES),
     )
 
 
@@ -162,7 +164,7 @@ def _part(told: _ComponentDocument, number: int, schema: Schema, path: Path) -> 
         cells, numbers = read_cells(file, inside, OF_DIFFERENCES)
         found = Differences(starts(numbers[DIFFERENCE], file), cells, numbers[CHANGE])
     if len(found) != told.differences:
-        raise damaged(path, f"{file.name} has {len(found)} differences, {told.differences} are claimed")
+        raise corrupt(path, f"{file.name} has {len(found)} differences, {told.differences} are claimed")
     cover = None if told.cover is None else typed(Decomposition, told.cover, path, inside)
     return ComponentProof(told.variables, cover, found)
 

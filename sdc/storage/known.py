@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
-from sdc.model.fact import Between, Fact
+from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import Part, Parts, rounded
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.model.table import Table
 from sdc.run_format import HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LISTED, LOW, OF_KNOWN_CELLS, PART_CELLS
 from sdc.storage.parquet import read_cells, write_cells
@@ -60,7 +60,7 @@ class _RoundedDocument:
 
 
 @dataclass(frozen=True)
-class PartsDocument:
+class SuppressedTablesDocument:
     """What goes out in part, as JSON has it: the facts of sub-tables, and which of these are rounded."""
 
     beside: tuple[SubTable, ...]
@@ -115,11 +115,11 @@ def _written(facts: Iterable[Fact], schema: Schema, folder: Path, file: str) -> 
     """Documents of facts; their cells are written into files of this name, by number."""
     found = []
     for number, fact in enumerate(facts):
-        cells = 0 if fact.between is None else len(fact.between.cells)
+        cells = 0 if fact.intervals is None else len(fact.intervals.cells)
         found.append(_FactDocument(fact.view, fact.universe, cells, fact.source))
-        if fact.between is not None and cells:
-            told = {LOW: fact.between.low.astype(np.int64), HIGH: fact.between.high.astype(np.int64)}
-            write_cells(folder / file.format(number), _inside(fact.view, schema), fact.between.cells, told)
+        if fact.intervals is not None and cells:
+            told = {LOW: fact.intervals.low.astype(np.int64), HIGH: fact.intervals.high.astype(np.int64)}
+            write_cells(folder / file.format(number), _inside(fact.view, schema), fact.intervals.cells, told)
     return tuple(found)
 
 
@@ -135,10 +135,10 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
         found.check_listed()
         return found
     except (InputError, ValueError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
 
 
-def written_parts(parts: Parts, schema: Schema, folder: Path) -> PartsDocument:
+def written_parts(parts: SuppressedTables, schema: Schema, folder: Path) -> SuppressedTablesDocument:
     """The same of what goes out in part."""
     told = (
         _RoundedDocument(part.view, part.base, tuple(margin.view for margin in part.margins))
@@ -146,10 +146,10 @@ def written_parts(parts: Parts, schema: Schema, folder: Path) -> PartsDocument:
         if part.base
     )
     facts = _written((part.fact for part in parts.tables), schema, folder, PART_CELLS)
-    return PartsDocument(parts.beside.frontier, facts, tuple(told))
+    return SuppressedTablesDocument(parts.beside.frontier, facts, tuple(told))
 
 
-def read_parts(document: PartsDocument, schema: Schema, path: Path) -> Parts:
+def read_parts(document: SuppressedTablesDocument, schema: Schema, path: Path) -> SuppressedTables:
     """What `written_parts` made a document of; errors as `read`."""
     facts = _facts(document.facts, schema, path, PART_CELLS)
     try:
@@ -157,15 +157,16 @@ def read_parts(document: PartsDocument, schema: Schema, path: Path) -> Parts:
             fact.check(schema)
         how = {told.view: told for told in document.rounded}
         tables = tuple(_part(fact, how.get(fact.view), schema) for fact in facts)
-        return Parts(Release.of(document.beside), tables)
+        return SuppressedTables(Release.of(document.beside), tables)
     except (InputError, ValueError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
 
 
-def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> Part:
+def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> SuppressedTable:
     if told is None:
-        return Part(fact)
-    return rounded(fact.view, Part(fact, told.base).rounded(schema), told.base, told.margins, schema, fact.source)
+        return SuppressedTable(fact)
+    counts = SuppressedTable(fact, told.base).rounded(schema)
+    return SuppressedTable.rounded_to(fact.view, counts, told.base, told.margins, schema, fact.source)
 
 
 def _facts(documents: Sequence[_FactDocument], schema: Schema, path: Path, file: str) -> tuple[Fact, ...]:
@@ -177,8 +178,8 @@ def _fact(told: _FactDocument, schema: Schema, path: Path, name: str) -> Fact:
     if told.between:
         cells, numbers = read_cells(file, _inside(told.view, schema), OF_KNOWN_CELLS)
         if len(cells) != told.between:
-            raise damaged(path, f"{name} has {len(cells)} cells, {told.between} are claimed")
-        between = Between(cells, numbers[LOW], numbers[HIGH])
+            raise corrupt(path, f"{name} has {len(cells)} cells, {told.between} are claimed")
+        between = CellIntervals(cells, numbers[LOW], numbers[HIGH])
     return Fact(told.view, told.universe, between, told.source)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sdc.feasible.differences import Differences
 from sdc.feasible.witnesses import Witnesses, lifted
-from sdc.model.documents import damaged, typed
+from sdc.model.documents import corrupt, typed
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
@@ -145,11 +145,11 @@ def read_refutations(folder: Path, table: Table) -> dict[str, Refutation]:
     path = folder / REFUTATIONS_FILE
     content = read_format(path, REFUTATIONS_FORMAT, "it is what proves the search's refusals")
     if content.get("table") != table.digest:
-        raise damaged(path, "it is of another table")
+        raise corrupt(path, "it is of another table")
     told = content.get(REFUTATIONS)
     listed: list[Any] = told if isinstance(told, list) else []
     names = [one.pop(NAME, None) for one in listed if isinstance(one, dict)]
     found = typed(_ALL, told, path, table.schema)
     if other := next((name for name, one in zip(names, found, strict=True) if name != one.name), None):
-        raise damaged(path, f"{other} is not the name of what it says")
+        raise corrupt(path, f"{other} is not the name of what it says")
     return {one.name: one for one in found}

@@ -19,13 +19,14 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import NamedGraph
 from sdc.model.documents import InDocuments, picked, plain, sparse, typed
 from sdc.model.named import beside
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import EndMethods
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
 from sdc.model.table import Table
+from sdc.protect.summary import Suppression
 from sdc.risk.assessment import Assessment, assessment_facts
 from sdc.risk.critical_width import CriticalWidths
 from sdc.run_format import (
@@ -43,8 +44,7 @@ from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
-from sdc.search.suppressed import Suppression
-from sdc.storage.known import PartsDocument, read_parts, written_parts
+from sdc.storage.known import SuppressedTablesDocument, read_parts, written_parts
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.halvings import halvings_facts
@@ -128,14 +128,14 @@ class SearchRecord:
     required: RequiredRecord | None = None
     graph: NamedGraph | None = None
     ended_after: Annotated[Mapping[str, int], _ENDED] = field(default_factory=dict)
-    in_part: PartsDocument | None = None
+    in_part: SuppressedTablesDocument | None = None
     halvings: float | None = None
     candidates: tuple[Candidate, ...] = ()
     suppressed: tuple[Suppression, ...] = ()
     resumed: tuple[str, ...] = ()
     bound: float | None = None
     trace: Annotated[tuple[TraceRow, ...], _elsewhere(())] = ()
-    parts: Annotated[Parts, _elsewhere(NO_PARTS)] = NO_PARTS
+    suppressed_tables: Annotated[SuppressedTables, _elsewhere(NO_SUPPRESSED_TABLES)] = NO_SUPPRESSED_TABLES
 
     @cached_property
     def release(self) -> Release:
@@ -155,7 +155,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: 
         found.steps,
         tuple(_Blocker(*each) for each in blockers(found.steps)[:MOST_BLOCKERS]),
         required=None if found.required is None else RequiredRecord.of(found.required, schema),
-        in_part=written_parts(found.parts, schema, folder) if found.parts.tables else None,
+        in_part=written_parts(found.suppressed_tables, schema, folder) if found.suppressed_tables.tables else None,
         halvings=halvings_facts(found.halvings).get("halvings"),
         suppressed=suppressed,
         resumed=tuple(part for part, holds in found.resumed.items() if holds),
@@ -178,7 +178,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         columns, _ = read_columns(folder / TRACE)
         trace = zip(*(columns[one.name].tolist() for one in fields(TraceRow)), strict=True)
         found = replace(found, trace=tuple(TraceRow(*row) for row in trace))
-    return found if found.in_part is None else replace(found, parts=read_parts(found.in_part, schema, path))
+    return found if found.in_part is None else replace(found, suppressed_tables=read_parts(found.in_part, schema, path))
 
 
 class _Points(Generic[T]):

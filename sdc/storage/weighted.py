@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sdc.feasible.differences import Differences
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -83,6 +83,6 @@ def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
     cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
     start = starts(numbers[PAIR], folder / PAIRS)
     if len(start) - 1 != found.pairs:
-        raise damaged(path, f"{PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
+        raise corrupt(path, f"{PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
     pairs = Pairs(Differences(start, cells, numbers[CHANGE]), numbers[SHIFT])
     return WeightedCertificate(found.table, found.round, found.totals, found.withheld, pairs)

@@ -13,10 +13,10 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.protect.one_table import suppress
+from sdc.protect.suppression import suppress_jointly
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.search.withholding import withhold
-from sdc.treat.suppression import suppress
 from tests.benchmarks import tauargus
 from tests.benchmarks.measure import Limits, NotMeasured, Row, check, in_child, lacks, one_core, seconds
 from tests.strategies import schema_of
@@ -47,8 +47,8 @@ def by_differences(counts: Dense) -> Flags:
     schema = schema_of(list(counts.shape))
     table = Table.of(schema, np.argwhere(counts >= 0), counts.reshape(-1))
     known = Knowledge.of(table, Release.of([1, 2]), NO_ZEROS, ())
-    found = withhold(RiskEvaluator(table, known, Criteria.of(SMALL_COUNT, MIN_WIDTH)), [3])
-    return found.hidden[0].reshape(counts.shape)
+    found = suppress_jointly(RiskEvaluator(table, known, Criteria.of(SMALL_COUNT, MIN_WIDTH)), [3])
+    return found.flags[0].reshape(counts.shape)
 
 
 def beside(job: str, side: int, work: Callable[[Dense], Flags], is_least: bool, rounds: int) -> Row | NotMeasured:

@@ -79,9 +79,9 @@ ASKED: dict[str, dict[str, Any]] = {
     table.ONLY: {"release": {"required_only": True}},
     table.MINUTES: {"release": {"minutes": 60.0}},
     table.AT_LEAST: {"release": {"at_least": {"cells": CELLS}}},
-    table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
-    table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
-    table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
+    table.IN_PART: {"release": {"protect": [{"of": "d*c"}]}},  # which has all that the table has of a too
+    table.ROUND: {"release": {"protect": [{"of": "d*c", "by": "rounding", "base": BASE}]}},
+    table.COARSEN: {"release": {"protect": [{"of": "d*c", "by": "recoding"}]}},
     table.N_RULE: {"risk": {"min_frequency": N}},
     table.ATTRIBUTES: {"risk": {"attribute_disclosure": {"sensitive": ["c"], "most": GROUP}}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
@@ -116,8 +116,8 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
             joined = isinstance(value, dict) and isinstance(found.get(section), dict)
             found = found | {section: found[section] | value if joined else value}
     if {table.ROUND, table.COARSEN} <= {*asked}:
-        ways = {"of": "d*c", "how": ["coarsen", "round"], "base": BASE}
-        found = found | {"release": found["release"] | {"in_part": [ways]}}
+        ways = {"of": "d*c", "by": ["recoding", "rounding"], "base": BASE}
+        found = found | {"release": found["release"] | {"protect": [ways]}}
     if table.ATTRIBUTES in asked and {*table.IN_PARTS} & {*asked}:
         # with a group of 3 or 4 that lacks a category it would not go out in part either
         few = {"attribute_disclosure": ASKED[table.ATTRIBUTES]["risk"]["attribute_disclosure"] | {"most": FEW}}
@@ -125,7 +125,7 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     below = {table.HIERARCHIES, table.ROUND} <= {*asked}  # whose sums by a would not be held
     if below or (table.FORBID in asked and {*table.IN_PARTS} & {*asked}):
         (part,) = found["release"]["in_part"]
-        found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
+        found = found | {"release": found["release"] | {"protect": [part | {"of": "a*c"}]}}
     if {table.UNIQUES, table.WEIGHT} <= {*asked}:
         found = found | {"uniques": {}}  # by weights
     if table.CHILDREN in asked and {*table.IN_PARTS} & {*asked}:
@@ -682,7 +682,7 @@ def _judge_attack(case: Case) -> None:
     tables = [one for one in metadata_of(case.run / "release")["resources"] if one.get("sub_table")]
     axes = {case.levels.get(name, (name,))[0] for one in tables for name in one["sub_table"]}
     if all({"withheld", "rounded_to"} & {*one.get("in_part", ())} for one in tables) or not {*case.whole} <= axes:
-        with pytest.raises(InputError, match=r"no table of counts|tells the counts of all records|and not published"):
+        with pytest.raises(InputError, match=r"no table of counts|has exact counts of all records|and not published"):
             sdc(*words)
         return
     status, told = sdc(*words)

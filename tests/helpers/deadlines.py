@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sdc.search.deadline import Deadline
+from sdc.deadline import Deadline
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ TOGETHER = {
         "tests/system/test_readme.py",
     ),
     "answers in part": ("tests/integration/server/test_in_part.py",),
-    "parts": ("tests/system/search/test_parts.py",),
+    "parts": ("tests/system/protect/test_release.py",),
 }
 """Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
 

@@ -18,7 +18,7 @@ from sdc.publish.publication import NO_TEXTS
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tally
+from sdc.server.desk.desk import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.judge import one_way
 from sdc.server.desk.outcome import PUBLIC, TOLD, Outcome
@@ -81,7 +81,7 @@ class SmallDesk:
     def marginal(self, subtable: SubTable) -> Table | None:
         return self._table.marginal(subtable) if subtable in self.state.released and subtable else None
 
-    def in_part(self, subtable: SubTable) -> InPart | None:
+    def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
         return None
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:

@@ -15,7 +15,7 @@ from tests.helpers.builds import built, written
 REQUIRED = ["area*sex", "age*sex*edu", "area*age", "area*edu"]
 NAMES = ("area", "age", "sex", "edu")
 FORMATS = ["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
-ROUNDED = {"require": REQUIRED[:2], "in_part": [{"of": "area*age", "how": "round", "base": 5}, {"of": "area*edu"}]}
+ROUNDED = {"require": REQUIRED[:2], "protect": [{"of": "area*age", "by": "rounding", "base": 5}, {"of": "area*edu"}]}
 
 
 def records() -> np.ndarray:
@@ -37,7 +37,7 @@ def columns_of(people: np.ndarray) -> dict[str, list[str]]:
 def config(folder: Path, name: str = "yearbook", **sections: Any) -> Path:
     if not (folder / "people.csv").exists():
         write_csv(folder / "people.csv", columns_of(records()))
-    release = {"require": REQUIRED, "in_part": "withhold"}
+    release = {"require": REQUIRED, "protect": "suppression"}
     return written(
         folder, name, **{"table": {"path": "people.csv"}, "release": release, "sharp_seconds": 0.1, **sections}
     )

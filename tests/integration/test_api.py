@@ -97,7 +97,7 @@ def test_a_frame_is_taken_wherever_a_table_is(library: str, czech: Table) -> Non
 
 
 def test_a_release_has_its_tables(czech: Table) -> None:
-    wish = {"require": ["A*B*C*D*F"], "in_part": [{"of": ["A", "B", "C", "D", "F"]}]}
+    wish = {"require": ["A*B*C*D*F"], "protect": [{"of": ["A", "B", "C", "D", "F"]}]}
     found = sdc.find_release(czech, min_width=6, **wish)
     assert [*found.tables] == [*found.frontier, "A*B*C*D*F"]
     assert found["B", "C"].to_pandas().equals(found["C*B"].to_pandas())
@@ -115,8 +115,8 @@ def test_a_release_has_its_tables(czech: Table) -> None:
 
 
 def test_a_rounded_table_of_a_release_is_shown_rounded(czech: Table) -> None:
-    section = {"of": "A*B*C*D*F", "how": "round", "base": 10}
-    found = sdc.find_release(czech, min_width=4, require=["A*B*C*D*F"], in_part=[section], required_only=True)
+    section = {"of": "A*B*C*D*F", "by": "rounding", "base": 10}
+    found = sdc.find_release(czech, min_width=4, require=["A*B*C*D*F"], protect=[section], required_only=True)
     shown = found["A*B*C*D*F"].to_arrow()
     assert shown.column_names[-1] == "count_rounded_to_10"
     assert {count % 10 for count in shown.column("count_rounded_to_10").to_pylist()} == {0}
@@ -365,7 +365,7 @@ def found(request: pytest.FixtureRequest, czech: Table) -> Found:
     more: dict[str, Any] = {
         "ordered": {},
         "decomposable": {"steps": 300, "chains": 1},
-        "in_part": {"method": "ordered", "require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]},
+        "in_part": {"method": "ordered", "require": ["A*B*C*D*F"], "protect": [{"of": "A*B*C*D*F"}]},
     }
     result = sdc.find_release(czech, public=known, min_width=6, **{"method": request.param, **more[request.param]})
     return result
@@ -394,14 +394,14 @@ def test_a_found_release_goes_into_every_verb(found: Found, verb: str, czech: Ta
 
 
 def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None:
-    wish = {"require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]}
+    wish = {"require": ["A*B*C*D*F"], "protect": [{"of": "A*B*C*D*F"}]}
     found = sdc.find_release(czech, "ordered", min_width=6, **wish)
     whole, known = sdc.knowledge(czech, found.release), sdc.knowledge(czech, found)
-    assert found.parts.facts
+    assert found.suppressed_tables.facts
     assert known.facts == found.evaluation.knowledge.facts
     assert whole.facts == ()
     assert known != whole
-    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).withheld == 2
+    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).suppressed == 2
 
 
 def test_more_cells_than_can_be_bounded_at_once(tmp_path: Path) -> None:
@@ -563,18 +563,18 @@ def test_a_width_below_one_is_refused_everywhere(method: str, czech: Table) -> N
 @pytest.mark.parametrize(
     ("method", "section", "fault"),
     [
-        ("ordered", {"of": "A*B", "how": "coarsen"}, "needs levels, which a build gives its table; use sdc run"),
-        ("decomposable", {"of": "A*B"}, "what is withheld depends on the records"),
-        ("simulatable", {"of": "A*B", "how": "round", "base": 5}, "what is withheld depends on the records"),
+        ("ordered", {"of": "A*B", "by": "recoding"}, "needs levels, which a build gives its table; use sdc run"),
+        ("decomposable", {"of": "A*B"}, "suppression depends on the records"),
+        ("simulatable", {"of": "A*B", "by": "rounding", "base": 5}, "suppression depends on the records"),
     ],
 )
 def test_what_does_not_go_out_in_part_from_python_is_refused(
     czech: Table, method: str, section: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ConfigError, match=fault):
-        find_release(czech, method, min_width=6, in_part=[section])
+        find_release(czech, method, min_width=6, protect=[section])
     with pytest.raises(ConfigError, match=r"is asked of whole sub-tables|needs levels"):
-        risk_utility_curve(czech, NOTHING, min_widths=[6], in_part=[section])
+        risk_utility_curve(czech, NOTHING, min_widths=[6], protect=[section])
 
 
 def test_numbers_of_numpy_are_numbers(czech: Table) -> None:

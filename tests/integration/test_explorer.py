@@ -181,7 +181,7 @@ def test_rules_on_what_is_published_are_looked_at_in_a_run(tmp_path: Path, czech
         few = 0 < czech.least_count(t) < 20
         assert not few or shown.state.status(t) is Status.UNRELEASABLE
     found = sdc.find_release(czech, "ordered", min_width=WIDTH, min_frequency=20)
-    assert "n_rule and attributes, rules on what is published itself, are not looked at" in space_of(found, czech).text
+    assert "min_frequency and attribute_disclosure are not looked at" in space_of(found, czech).text
 
 
 def test_levels_that_are_not_published_have_no_square(tmp_path: Path) -> None:

@@ -47,14 +47,14 @@ NO_FEATURES = {
         *("publication.licence", "publication.contact", "publication.notes", "publication.formulas"),
     ),
     "settings of table.weight": ("weighted",),
-    "settings of release.in_part": ("release.previous_pattern",),
+    "settings of release.protect": ("release.previous_pattern",),
     "settings of earlier and ledger": ("release.reveal_suppressed",),
     "settings of assessment": ("sharp_seconds",),
     "read with a warning, and without effect": ("release.ended_after",),
 }
-NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
+NO_COMMANDS = {"synthesize", "status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
 NO_VERBS = {
-    *("read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
+    *("synthesize", "read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
 }
 
 

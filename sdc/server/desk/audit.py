@@ -20,10 +20,10 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import MAX_VARIABLES, Schema, Variable
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
@@ -145,7 +145,7 @@ class _Version:
     seq: int
     added: SubTable
     released: Release
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
     begins: bool = False
 
 
@@ -195,9 +195,9 @@ class _Replay:
         return self.versions[-1].released if self.versions else Release.of([])
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> SuppressedTables:
         """What was answered in part so far, as far as it is known."""
-        return self.versions[-1].parts if self.versions else NO_PARTS
+        return self.versions[-1].suppressed_tables if self.versions else NO_SUPPRESSED_TABLES
 
     def take(self, entry: Entry) -> None:
         """Goes on by one entry."""
@@ -249,7 +249,7 @@ class _Replay:
             self._fail(entry, f"releases {self._label(sub_table)} in part, which was public {how}")
         elif self.records is not None:
             part = part_at(sub_table, places, self.schema, self.records)
-            parts = parts.then(Parts(self.released, (part,)))
+            parts = parts.then(SuppressedTables(self.released, (part,)))
         self.in_part |= {sub_table}
         self.versions.append(_Version(entry.seq, sub_table, self.released, parts, begins=True))
 
@@ -318,7 +318,7 @@ class _Replay:
 
     def _label(self, sub_table: SubTable) -> str:
         names = list(self.numbers)
-        return "*".join(names[v] for v in st.members(self.schema.levels.telling(sub_table))) or "(total)"
+        return "*".join(names[v] for v in st.members(self.schema.levels.finest(sub_table))) or "(total)"
 
     def _fail(self, entry: Entry, what: str) -> None:
         self.failures.append(f"entry {entry.seq} {what}")
@@ -333,7 +333,7 @@ class _Replay:
 
         yield from self._telling_small_cells(evaluator)
         for before, version in pairwise(self.versions) if self.keeps else []:
-            kept, known = _kept(evaluator, before.parts), evaluator.knows(version.released)
+            kept, known = _kept(evaluator, before.suppressed_tables), evaluator.knows(version.released)
             if (broken := kept.broken(evaluator.table, known)) is not None:
                 yield f"entry {version.seq} is against the rule of entry 1: {broken.text}"
         for versions in self._stretches():
@@ -342,7 +342,7 @@ class _Replay:
                 break
         # of larger tables bounds may be too wide to tell, and what a server found by luck an audit may not find
         for claim in self.claims if is_small(evaluator.table.schema) else []:
-            asked = replace(evaluator, criteria=_kept(evaluator, claim.parts)) if self.keeps else evaluator
+            asked = replace(evaluator, criteria=_kept(evaluator, claim.suppressed_tables)) if self.keeps else evaluator
             if _judged(asked, claim, evidence).verdict is not Verdict.UNSAFE:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
 
@@ -383,13 +383,13 @@ class _Replay:
     def _telling_small_cells(self, evaluator: RiskEvaluator) -> Iterator[str]:
         """Of sub-tables in part that show counts which are to be withheld whatever else is."""
         for version in self.versions:
-            if version.begins and (part := version.parts.tables[-1:]) and part[0].view == version.added:
+            if version.begins and (part := version.suppressed_tables.tables[-1:]) and part[0].view == version.added:
                 counts = evaluator.table.marginal(version.added).dense.reshape(-1)
-                small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.withheld))
+                small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.primary_count))
                 if shown := len(np.setdiff1d(small, part[0].places(evaluator.table.schema))):
                     yield (
                         f"entry {version.seq} releases {self._label(version.added)} in part and shows {shown} of its "
-                        f"cells with counts of 1 to {evaluator.criteria.withheld}"
+                        f"cells with counts of 1 to {evaluator.criteria.primary_count}"
                     )
 
 
@@ -408,17 +408,17 @@ def _list_of(kind: type, found: Any) -> list[Any]:
     return found
 
 
-def _kept(evaluator: RiskEvaluator, parts: Parts) -> Criteria:
+def _kept(evaluator: RiskEvaluator, parts: SuppressedTables) -> Criteria:
     """The criteria of releases that do not reveal what was answered in part."""
-    told = parts.before(evaluator.known.telling(parts.facts))
+    told = parts.before(evaluator.known.plus_facts(parts.facts))
     return evaluator.criteria.beside(evaluator.table, told) if parts.tables else evaluator.criteria
 
 
 def _judged(evaluator: RiskEvaluator, version: _Version, evidence: Proof | None) -> Evaluation:
     # each with a budget of its own, whatever was asked before
-    asked, parts = evaluator.anew(), version.parts
+    asked, parts = evaluator.anew(), version.suppressed_tables
     if parts.tables:
-        asked = asked.knowing(evaluator.known.telling(parts.facts), parts.before(evaluator.known))
+        asked = asked.knowing(evaluator.known.plus_facts(parts.facts), parts.before(evaluator.known))
     if evidence is not None:
         asked.learn(evidence, version.released)
     return asked.evaluate(version.released)

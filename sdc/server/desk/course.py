@@ -19,7 +19,7 @@ from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.assessment import Witness
 from sdc.server.desk.decision import Decision, Past
 from sdc.server.desk.desk import Moment, Request
-from sdc.server.desk.levels import part_at, places_of
+from sdc.server.desk.levels import part_at
 from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, TOLD, WHOLE, Telling
 from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
 
@@ -167,9 +167,9 @@ class Course:
         self.moments[-1] = replace(last, unreleasable=self.state.unreleasable)
 
     def _note(self, at: str, cause: SubTable | None) -> None:
-        state = self.state
+        state, suppressed = self.state, self.state.suppressed_tables.views
         frontier, count = state.released.frontier, state.released.sub_tables(self.schema)
-        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count, state.parts.views))
+        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count, suppressed))
 
     def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
         return [st.named(names, self.schema) for names in named]
@@ -216,7 +216,7 @@ def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema,
         "witness": plain(Witness | None, witness, schema),  # type: ignore[arg-type]  # a union is none to mypy
         "version": decision.state.version,
         "milliseconds": round(milliseconds, 1),
-        **({} if part is None else {WITHHELD: places_of(part, schema)}),
+        **({} if part is None else {WITHHELD: part.places(schema).tolist()}),
     }
 
 

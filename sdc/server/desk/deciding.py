@@ -21,7 +21,7 @@ from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import BY_CRITERION, Decision, Past
 from sdc.server.desk.desk import Request
-from sdc.server.desk.judge import FoundPart
+from sdc.server.desk.judge import FoundSuppression
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.outcome import Way
 from sdc.server.desk.reception import Queue, after
@@ -63,7 +63,7 @@ class Deciding(threading.Thread):
         self._decider, self._certifier = decider, certifier
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
         self._tries, self._parts_tried = Counter[int](), Counter[int]()
-        self._found = dict[int, FoundPart | str]()  # of requests what was found of them in part, or why nothing was
+        self._found = dict[int, FoundSuppression | str]()  # of requests the suppressed table, or why there is none
         self._busy = set[int]()  # queued here, being certified, or tried again later
         self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._ends = threading.Event()
@@ -263,7 +263,7 @@ class Deciding(threading.Thread):
         future = self._certifier.ask(Seat.find_in_part, state, request.sub_table)
         future.add_done_callback(lambda done: self._found_in_part(done, request.number))
 
-    def _found_in_part(self, done: Future[FoundPart | str], number: int) -> None:
+    def _found_in_part(self, done: Future[FoundSuppression | str], number: int) -> None:
         if self._ends.is_set():
             return  # it is pending still, and looked into after the next start
         if not done.cancelled() and done.exception() is None:

@@ -14,17 +14,17 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import Part
 from sdc.model.release import Release
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.search.simulatable import SimulatableSearch
 from sdc.server.desk.effect import Effect, effect_in_part, effect_of
-from sdc.server.desk.judge import Finding, FoundPart, Judge, surveyed
+from sdc.server.desk.judge import Finding, FoundSuppression, Judge, surveyed
 from sdc.server.desk.outcome import Standing, Way
 from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
 from sdc.utility.halvings import Halvings
@@ -152,7 +152,7 @@ class Decider:
     # In part
 
     def decide_in_part(
-        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | str | None = None
+        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundSuppression | str | None = None
     ) -> Decision:
         """The decision on a request that takes a sub-table in part where it is refused whole, as it was by then.
 
@@ -174,7 +174,7 @@ class Decider:
         said = found if isinstance(found, str) else "what was found is not proven beside all that is public by now"
         return decision or replace(whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said=said)
 
-    def _looked_for(self, state: State, subtable: SubTable) -> FoundPart | str:
+    def _looked_for(self, state: State, subtable: SubTable) -> FoundSuppression | str:
         """A sub-table in part, or why there is none."""
         if not self.looks:
             return "what is to be withheld is not looked for at once"
@@ -183,32 +183,33 @@ class Decider:
         except ReleaseError as error:
             return str(error)
 
-    def _with(self, found: FoundPart, state: State, past: Past, subtable: SubTable, who: str) -> Decision | None:
+    def _with(self, found: FoundSuppression, state: State, past: Past, subtable: SubTable, who: str) -> Decision | None:
         """The decision on a sub-table in part that somebody found; None where it is not proven."""
-        larger = state.releasing(subtable) if found.part is None else state.answering(found.part)
+        suppressed, proof = found
+        larger = state.releasing(subtable) if suppressed is None else state.answering(suppressed)
         trial = copy(self.judge)
-        trial.learn(found.proof, larger)
+        trial.learn(proof, larger)
         finding = trial.ask(larger, st.GRAND_TOTAL, self.seconds)
         if finding.verdict is not Verdict.SAFE:
             return None
         question = self._question(state, past, subtable, who)
-        if found.part is not None:
-            question = self._weighed(question, trial, larger, found.part)
+        if suppressed is not None:
+            question = self._weighed(question, trial, larger, suppressed)
         for rule in self.rules:
             if not rule.is_public and (why := rule.objection(question)) is not None:
                 return Decision(Way.OBJECTED, rule.name, state, finding, why)
-        self.judge.learn(found.proof, larger)
-        if found.part is None:
+        self.judge.learn(proof, larger)
+        if suppressed is None:
             return Decision(Way.SAFE, MYOPIC, surveyed(self.judge, larger), finding)
         cells = st.cells(subtable, state.schema)
         return Decision(
-            Way.SAFE_IN_PART, MYOPIC, larger, finding, f"{found.part.withheld} of {cells} cells are withheld"
+            Way.SAFE_IN_PART, MYOPIC, larger, finding, f"{len(suppressed.suppressed)} of {cells} cells are suppressed"
         )
 
-    def _weighed(self, question: Question, judge: Judge, larger: State, part: Part) -> Question:
+    def _weighed(self, question: Question, judge: Judge, larger: State, part: SuppressedTable) -> Question:
         """As rules see a sub-table in part: it is worth as much of its own value as is shown of its cells."""
         schema, state = larger.schema, question.state
-        shown = 1 - part.withheld / st.cells(part.view, schema)
+        shown = 1 - len(part.suppressed) / st.cells(part.view, schema)
         value = (self.weights or Weights.equal(len(schema))).of_sub_table(part.view, schema)
 
         def effect() -> Effect:

@@ -51,7 +51,7 @@ class Reply:
 
 
 @dataclass(frozen=True, eq=False)
-class InPart:
+class SuppressedAnswer:
     """What is public of a sub-table that was answered in part.
 
     marginal  its cells that are told, with their exact counts; withheld  (n, axes) those that are not
@@ -172,7 +172,7 @@ class DeskLike(Protocol):
     def marginal(self, subtable: SubTable) -> Table | None:
         """The exact marginal of a released sub-table; None of any other."""
 
-    def in_part(self, subtable: SubTable) -> InPart | None:
+    def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
         """What is public of a sub-table that was answered in part; None of any other."""
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Part
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable
 from sdc.model.table import Table
+from sdc.protect.release import protect
+from sdc.protect.request import ProtectionRequest
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.critical_width import CriticalWidths, critical_widths
@@ -27,8 +30,6 @@ from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.search.constraints import ProtectionRequest
-from sdc.search.parts import in_part
 
 DownSet = int
 """Bit T is set where the sub-table of number T is released."""
@@ -101,12 +102,8 @@ class Survey:
     of: int
 
 
-@dataclass(frozen=True, eq=False)
-class FoundPart:
-    """A sub-table in part, and what shows that all is safe with it; where none of its cells is withheld, whole."""
-
-    part: Part | None
-    proof: Proof
+FoundSuppression: TypeAlias = tuple[SuppressedTable | None, Proof]
+"""A suppressed table, None where it may go out whole, and what shows that all is safe with it."""
 
 
 class Judge:
@@ -137,7 +134,7 @@ class Judge:
         self._asked = criteria  # with what is suppressed by now
         self._effort, self._pool = effort or Effort(), criteria.pool(table)
         self.executor = self._effort.executor
-        self._parts, self._told = NO_PARTS, known  # what the witness pool is of
+        self._parts, self._told = NO_SUPPRESSED_TABLES, known  # what the witness pool is of
         self._last: Evaluation | None = None
         self.verdicts = Verdicts(table.schema, self._is_safe)
 
@@ -154,7 +151,7 @@ class Judge:
 
     def decides(self, state: State) -> bool:
         """Whether it is exact of what is public then: small cells of a sub-table in part are shown to move, or not."""
-        return self.is_exact and not state.parts.tables
+        return self.is_exact and not state.suppressed_tables.tables
 
     @property
     def found(self) -> Proof | None:
@@ -187,7 +184,7 @@ class Judge:
 
     def settle(self, state: State) -> None:
         """So much is public from now on: of what was found last what shows it is kept, where that was asked."""
-        if self._last is not None and (self._last.asked, self._parts) == (state.released, state.parts):
+        if self._last is not None and (self._last.asked, self._parts) == (state.released, state.suppressed_tables):
             self._pool = self._last.pool
 
     def learn(self, proof: Proof, state: State) -> None:
@@ -201,29 +198,29 @@ class Judge:
             return self.ask(state, subtable, SECONDS_PER_CELL).verdict
         return self._judged(state, subtable, Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
 
-    def in_part(self, state: State, subtable: SubTable, seconds: float) -> FoundPart:
+    def in_part(self, state: State, subtable: SubTable, seconds: float) -> FoundSuppression:
         """The sub-table but for cells that are withheld, beside what is public, within seconds of a reference core.
 
         NotReleasableError where nothing was found that is proven.
         """
         self._turn_to(state)
         effort = self._within(seconds, Depth.FULL)
-        before = state.parts.before(self.known)
+        before = state.suppressed_tables.before(self.known)
         evaluator = RiskEvaluator(self.table, self._told, self._asked, effort=effort, pool=self._pool, before=before)
-        found = in_part(evaluator, evaluator.evaluate(state.released), [ProtectionRequest(subtable)])
+        found = protect(evaluator, evaluator.evaluate(state.released), [ProtectionRequest(subtable)])
         if found.refused:
             raise NotReleasableError(next(iter(found.refused.values())))
-        return FoundPart(next(iter(found.parts.tables), None), found.evaluation.proof)
+        return next(iter(found.suppressed_tables.tables), None), found.evaluation.proof
 
     def _turn_to(self, state: State) -> None:
         """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
-        if state.parts == self._parts:
+        if state.suppressed_tables == self._parts:
             return
-        self._parts, self._told = state.parts, self.known.telling(state.parts.facts)
+        self._parts, self._told = state.suppressed_tables, self.known.plus_facts(state.suppressed_tables.facts)
         found = ((one.variables, one.differences) for one in self._pool.evidence.values())
         if not self.reveals:
-            self._asked = self.criteria.beside(self.table, state.parts.before(self._told))
-        own = self.criteria.own_cells(self.table, self._told, state.parts.before(self.known))
+            self._asked = self.criteria.beside(self.table, state.suppressed_tables.before(self._told))
+        own = self.criteria.primary_cells(self.table, self._told, state.suppressed_tables.before(self.known))
         pool = self.criteria.pool(self.table, own)
         self._pool = pool.with_evidence(found, self._told.plus(state.released), {})
 

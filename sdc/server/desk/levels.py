@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.parts import Part, withholding
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
 
 LEVELS = "levels"
 
@@ -49,12 +49,7 @@ NO_PARTS_HERE = (
 )
 
 
-def places_of(part: Part, schema: Schema) -> list[int]:
-    """Of the cells that are withheld, in C order of the sub-table's variables and categories, ascending."""
-    return [int(place) for place in part.places(schema)]
-
-
-def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> Part:
+def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> SuppressedTable:
     """The sub-table of N records without the cells at these places.
 
     TypeError or ValueError as `require_places`, ValueError too where it has no such cells.
@@ -62,7 +57,7 @@ def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> Part:
     require_places(places)
     if places[-1] >= st.cells(view, schema):
         raise ValueError(f"it has no cell at the place {places[-1]}")
-    return withholding(view, np.array(places, np.int64), schema, total)
+    return SuppressedTable.at(view, np.array(places, np.int64), schema, total)
 
 
 def require_places(places: Any) -> None:

@@ -140,10 +140,10 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
             f"server.start = {start!r} is the release of another table, or of one with other structural zeros or other "
             "facts; name a run of this one"
         )
-    if certificate.parts.tables:
+    if suppressed := certificate.suppressed_tables.labels(table.schema):
         raise ConfigError(
-            f"server.start = {start!r}: of {certificate.parts.labels(table.schema)[0]} it has published a part, and a "
-            "server begins with whole sub-tables; name a run without release.in_part, or start with less"
+            f"server.start = {start!r}: its {suppressed[0]} has suppressed or rounded cells, and a server begins with "
+            "whole sub-tables; name a run without release.protect, or start with less"
         )
     return read_search(folder.stage("search"), table.schema).release, certificate.proof
 
@@ -163,7 +163,9 @@ def keep_evidence(
 ) -> None:
     """Writes what shows all that is public to be safe, in place of what was there; a next start begins with it."""
     small_count, min_width = criteria.small_count, criteria.width.min_width
-    certificate = Certificate(table.digest, known, state.released, small_count, min_width, proof, state.parts)
+    certificate = Certificate(
+        table.digest, known, state.released, small_count, min_width, proof, state.suppressed_tables
+    )
     with folder.writing(EVIDENCE) as into:
         write_certificate(certificate, table.schema, into)
 
@@ -208,7 +210,7 @@ def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof,
     except RunFolderError:
         return None
     is_own = (certificate.table_digest, certificate.known) == (table.digest, known)
-    public = replace(State.first(table.schema, certificate.asked), parts=certificate.parts)
+    public = replace(State.first(table.schema, certificate.asked), suppressed_tables=certificate.suppressed_tables)
     return (certificate.proof, public) if is_own else None
 
 

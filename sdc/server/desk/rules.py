@@ -243,7 +243,7 @@ class Simulatable:
     refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
 
     def objection(self, question: Question) -> str | None:
-        if question.state.parts.tables:
+        if question.state.suppressed_tables.tables:
             return "some of what is public is public in part, and beside that tables are not drawn"
         if decompose(question.larger, len(question.state.schema)) is None:
             return "with it the release is not decomposable, and tables could not be drawn any more"

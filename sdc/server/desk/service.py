@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.state import MOST_TOLD, State
+from sdc.model.state import MOST_LISTED, State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
@@ -23,7 +23,7 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.server.desk.course import DECISION, STARTED
 from sdc.server.desk.deciding import Deciding, fault_of
-from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tally
+from sdc.server.desk.desk import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.prepare import keep_evidence, prepared, server_of
@@ -109,14 +109,13 @@ class Service:
             self.log.refresh_now_and_then()
         return self._table.marginal(subtable) if subtable and subtable in self.state.released else None
 
-    def in_part(self, subtable: SubTable) -> InPart | None:
+    def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
         state = self.state
         if (part := state.part(subtable)) is None:
             return None
         within = st.maximal(one for one in st.over_fewer(subtable, self.schema) if one in state.released)
-        shown, known = part.shown(self._table.marginal(subtable)), tuple(map(self._table.marginal, within))
-        assert part.fact.between is not None
-        return InPart(shown, part.fact.between.cells, known, self.records)
+        shown, known = part.published(self._table.marginal(subtable)), tuple(map(self._table.marginal, within))
+        return SuppressedAnswer(shown, part.suppressed, known, self.records)
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         self.log.refresh_now_and_then()
@@ -155,7 +154,7 @@ class Service:
         return self._effects.ask(Seat.effect, self.state, subtable)
 
     def statuses(self) -> npt.NDArray[np.uint8]:
-        self._require(MOST_TOLD, "the status of every sub-table is told of")
+        self._require(MOST_LISTED, "the status of every sub-table is told of")
         return self.state.statuses
 
     def _require(self, most: int, what: str) -> None:

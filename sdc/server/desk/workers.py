@@ -37,7 +37,7 @@ from sdc.risk.effort import Depth, Effort
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import Effect, effect_of
-from sdc.server.desk.judge import Finding, FoundPart, Judge
+from sdc.server.desk.judge import Finding, FoundSuppression, Judge
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Batch, Rule, Simulatable
 from sdc.spawned import without_main_script
@@ -104,7 +104,7 @@ class Seat:
         return self._in_round.decide(state, past, subtable, who)
 
     def decide_in_part(
-        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | str | None
+        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundSuppression | str | None
     ) -> Decision:
         return self._decider.decide_in_part(past, subtable, who, whole, found)
 
@@ -120,7 +120,7 @@ class Seat:
         found = self._judge.ask(state, subtable, self._bench.job_seconds, Depth.FULL)
         return found, self._judge.found if found.verdict is Verdict.SAFE else None
 
-    def find_in_part(self, state: State, subtable: SubTable) -> FoundPart | str:
+    def find_in_part(self, state: State, subtable: SubTable) -> FoundSuppression | str:
         """What takes long too: a sub-table in part, or why none was found."""
         self._judge.executor = self._dask()
         try:

@@ -163,7 +163,7 @@ def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]
             "unreleasable": [state.count(Status.UNRELEASABLE) for state in past.states],
             "outcomes": dict(sorted(Counter(past.outcomes).items())),
             "frontier": [st.names(t, subject.table.schema) for t in past.states[-1].released.frontier],
-            "in_part": [st.names(t, subject.table.schema) for t in past.got_part],
+            **_suppressed(past.got_part, subject.table.schema),
         },
         "as_it_would_have_been": found,
     }
@@ -175,8 +175,13 @@ def _facts(one: StreamCourse, schema: Schema) -> dict[str, Any]:
         "unreleasable": list(one.unreleasable),
         "outcomes": dict(sorted(Counter(one.outcomes).items())),
         "frontier": [st.names(t, schema) for t in one.frontier],
-        "in_part": [st.names(t, schema) for t in one.in_part],
+        **_suppressed(one.in_part, schema),
     }
+
+
+def _suppressed(tables: Sequence[SubTable], schema: Schema) -> dict[str, list[list[str]]]:
+    """The suppressed tables; by their old key too, for one release."""
+    return {key: [st.names(t, schema) for t in tables] for key in ("suppressed_tables", "in_part")}
 
 
 def replay_into(folder: Path, subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def course(
         tuple(one.who for one in made),
         caused,
         states[-1].released.frontier,
-        states[-1].parts.views,
+        states[-1].suppressed_tables.views,
     )
 
 

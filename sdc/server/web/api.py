@@ -27,7 +27,7 @@ from sdc.model.recent import Recent
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.desk.desk import DeskLike, InPart, Reply
+from sdc.server.desk.desk import DeskLike, Reply, SuppressedAnswer
 from sdc.server.desk.levels import NO_PARTS_HERE
 from sdc.server.desk.rules import Simulatable
 from sdc.server.web import bodies
@@ -186,14 +186,14 @@ class Tables:
         key = (subtable, format.suffix, shape)
         # what was written once is public for ever
         kept = self.kept.peek(key)
-        public: Table | InPart | int | None = self.desk.records
+        public: Table | SuppressedAnswer | int | None = self.desk.records
         if kept is None and subtable:
             public = await run_in_threadpool(public_of, self.desk, subtable)
         if public is None:
             raise self._not_released(subtable)
         names = st.names(subtable, self.desk.schema)
         kind = "inline" if suffix is None else "attachment"
-        within = [table.schema.names for table in public.within] if isinstance(public, InPart) else None
+        within = [table.schema.names for table in public.within] if isinstance(public, SuppressedAnswer) else None
         tag = etag(self.desk.public_id, names, format, shape, self.desk.texts, within)
         # a table in part may tell more totals when more is released, and be released whole
         how_long = FOR_EVER if within is None else "no-cache"
@@ -380,7 +380,7 @@ async def waited(future: Future[Found]) -> Found:
 def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Shape) -> int:
     """How many cells an answer has at most: no more than records where zeros are left out."""
     cells = 1
-    for v in st.members(schema.levels.telling(subtable)):
+    for v in st.members(schema.levels.finest(subtable)):
         cells *= schema.sizes[v] + shape.totals
     # each cell with records is in 2^k totals
     return cells if shape.zeros else min(cells, records << (st.ways(subtable, schema) if shape.totals else 0))
@@ -397,7 +397,7 @@ def _tags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
-def public_of(desk: DeskLike, subtable: SubTable) -> Table | InPart | None:
+def public_of(desk: DeskLike, subtable: SubTable) -> Table | SuppressedAnswer | None:
     """What is public of a sub-table, whole or in part; None where nothing is."""
     whole = desk.marginal(subtable)
     return desk.in_part(subtable) if whole is None else whole
@@ -409,7 +409,7 @@ def require_in_part(desk: DeskLike) -> None:
         raise Problem("not-possible", NO_PARTS_HERE)
 
 
-def _begun(desk: DeskLike, public: Table | InPart | int, shape: Shape, format: AnswerFormat) -> Any:
+def _begun(desk: DeskLike, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat) -> Any:
     """The whole answer where it is small, else its pieces."""
     try:
         written = pieces(Answer(desk.title, public, shape, desk.texts), format)

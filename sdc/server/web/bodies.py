@@ -38,8 +38,8 @@ def address_of(subtable: SubTable, schema: Schema) -> str:
 
 
 def in_part_of(subtables: Sequence[SubTable], schema: Schema) -> dict[str, list[Names]]:
-    """What is public in part, where anything is."""
-    return {"in_part": named(subtables, schema)} if subtables else {}
+    """The suppressed tables, where there are any; by their old key too, for one release."""
+    return dict.fromkeys(("suppressed_tables", "in_part"), named(subtables, schema)) if subtables else {}
 
 
 # What is taken
@@ -144,7 +144,7 @@ class VariablesBody(BaseModel):
             for v in desk.schema.variables
         ]
         texts = replace(desk.texts, labels=desk.texts.labels.of_categories(listed))
-        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.told}
+        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.given}
         return cls.model_validate(facts)
 
 
@@ -156,6 +156,7 @@ class FrontierBody(BaseModel):
 
     released: list[Names]
     version: int
+    suppressed_tables: list[Names] | None = None
     in_part: list[Names] | None = None
     unreleasable: list[Names] | None = None
 
@@ -163,7 +164,7 @@ class FrontierBody(BaseModel):
     def showing(cls, state: State, *, is_all: bool) -> Self:
         """With the unreleasable one where `is_all`."""
         released = named(state.released.frontier, state.schema)
-        found = cls(released=released, version=state.version, **in_part_of(state.parts.views, state.schema))
+        found = cls(released=released, version=state.version, **in_part_of(state.suppressed_tables.views, state.schema))
         if is_all:
             found.unreleasable = named(state.unreleasable, state.schema)
         return found
@@ -206,6 +207,7 @@ class AllFrontiersBody(BaseModel):
     unreleasable: list[Names]
     undecided: list[Names]
     version: int
+    suppressed_tables: list[Names] | None = None
     in_part: list[Names] | None = None
 
     @classmethod
@@ -213,7 +215,7 @@ class AllFrontiersBody(BaseModel):
         frontiers = {"released": state.released.frontier, "direct": state.direct}
         frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
         told = {name: named(found, state.schema) for name, found in frontiers.items()}
-        return cls(version=state.version, **told, **in_part_of(state.parts.views, state.schema))
+        return cls(version=state.version, **told, **in_part_of(state.suppressed_tables.views, state.schema))
 
 
 class RequestBody(BaseModel):
@@ -317,6 +319,7 @@ class MomentBody(BaseModel):
     released: list[Names]
     unreleasable: list[Names]
     sub_tables: int
+    suppressed_tables: list[Names] | None = None
     in_part: list[Names] | None = None
 
     @classmethod

@@ -17,7 +17,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, STATUS, TOTAL
-from sdc.server.desk.desk import InPart
+from sdc.server.desk.desk import SuppressedAnswer
 from sdc.server.web.formats import FormatError
 
 
@@ -48,7 +48,7 @@ class Answer:
     """
 
     title: str
-    public: Table | InPart | int
+    public: Table | SuppressedAnswer | int
     shape: Shape = Shape()
     texts: Texts = NO_TEXTS
 
@@ -68,7 +68,7 @@ class Answer:
     @property
     def is_in_part(self) -> bool:
         """Whether cells of it are withheld."""
-        return isinstance(self.public, InPart)
+        return isinstance(self.public, SuppressedAnswer)
 
     @property
     def marginal(self) -> Table | None:
@@ -76,7 +76,7 @@ class Answer:
         match self.public:
             case Table():
                 return self.public
-            case InPart():
+            case SuppressedAnswer():
                 return self.public.marginal
         return None
 
@@ -115,7 +115,7 @@ class Answer:
         match self.public:
             case Table():
                 return self.public.total
-            case InPart():
+            case SuppressedAnswer():
                 return self.public.records
         return self.public
 
@@ -157,7 +157,7 @@ class Answer:
         dimensions = tuple(Dimension.of(variable, self.labels) for variable in self.given)
         name, about, shape = "*".join(self.names) or TOTAL, self.texts.about, self.shape
         table = CountTable(name, self.title, dimensions, codes, counts, about, shape.zeros, shape.totals)
-        if not isinstance(self.public, InPart):
+        if not isinstance(self.public, SuppressedAnswer):
             return table
         within = [Answer(self.title, one, replace(shape, zeros=False), self.texts).table for one in self.public.within]
         return table.without(self.public.withheld, within if shape.totals else (), self.records)

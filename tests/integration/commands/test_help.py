@@ -22,6 +22,7 @@ ARGUMENTS = {
     "config": "CONFIG|KEY",
     "check": "FOLDER...",
     "attack": "RELEASE",
+    "synthesize": "RELEASE...",
     "ledger": "FILE",
     "compare": "RUN",
     "docs": "[OPTIONS]",

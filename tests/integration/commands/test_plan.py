@@ -14,7 +14,7 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
-from sdc.search.redesign import MOST_ASKED
+from sdc.protect.recoding import MOST_ASKED
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.helpers.builds import NAMES, built, write_czech

@@ -173,7 +173,7 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     assert "public with it, and judged so: a, b, what these add up to, and structural zeros" in said
     assert said[-3:-1] == [ALONE, CHOICE]
     assert said[-1] == "confidential  no fewer would do, records and cells added up; do not publish this"
-    with pytest.raises(SdcError, match="cannot be published beside what is public, whatever is withheld") as refused:
+    with pytest.raises(SdcError, match="cannot be published beside what is public, whatever is suppressed") as refused:
         sdc("suppress", table, "a*b", "--min-width", 41)
     assert status_of(refused.value) == 3
 
@@ -215,16 +215,16 @@ def test_of_a_config_the_whole_table_is_judged_with_nothing_public_before(tmp_pa
     assert reference.min_width(table.dense, facts, 2) >= 4
 
 
-@pytest.mark.parametrize("how", ["withhold", "round"])
-def test_what_a_release_has_in_part_is_published_with_it(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("by", ["suppression", "rounding"])
+def test_what_a_release_has_in_part_is_published_with_it(tmp_path: Path, by: str) -> None:
     table = dense(schema_of([3, 2, 2]), [1, 2, 9, 8, 7, 9, 9, 6, 5, 5, 7, 7])
-    part = {"of": "A*B", "how": how, **({"base": 5} if how == "round" else {})}
-    release = ReleaseConfig.model_validate({"require": ["A*C"], "in_part": [part], "required_only": True})
+    part = {"of": "A*B", "by": by, **({"base": 5} if by == "rounding" else {})}
+    release = ReleaseConfig.model_validate({"require": ["A*C"], "protect": [part], "required_only": True})
     found = find_release(table, "ordered", knowledge(table), release=release, min_width=4, small_count=2)
     publish(found, tmp_path / "out", title="t")
     of = {one.label: one for one in read_published(tmp_path / "out")}
     assert {*of} == {"A*B", "A*C"}
-    assert (len(of["A*B"].withheld), of["A*B"].base) == ((2, 0) if how == "withhold" else (0, 5))
+    assert (len(of["A*B"].withheld), of["A*B"].base) == ((2, 0) if by == "suppression" else (0, 5))
     assert of["A*C"].table.counts.tolist() == table.marginal("A*C").counts.tolist()
 
 

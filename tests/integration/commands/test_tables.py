@@ -157,7 +157,7 @@ def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None
         ),
         (["bounds", "t.csv", "--method", "shuttle"], "are by one solver; leave out the method"),
         (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
-        (["widths", "t.csv"], "has 2 missing values; give each cell its count, or ask sdc bounds, sdc enumerate"),
+        (["widths", "t.csv"], "has 2 missing values; give each cell its count, or use sdc bounds, sdc enumerate"),
         (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["enumerate", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["check", "empty.csv"], "has 1 counts between two numbers that no count is between"),

@@ -18,11 +18,11 @@ from sdc.api import find_release, publish
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model.errors import ConfigError, InputError, ReleaseError
-from sdc.model.fact import Between, Fact
+from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import Part, Parts, withholding
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.gate import clear as cleared_by
@@ -163,17 +163,19 @@ def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) 
 def test_what_goes_out_in_part_is_withheld_or_rounded_beside_what_is_released(proven: Certificate) -> None:
     """Neither is a count told to be 1 or 2; nor may a part have been chosen beside more than is released."""
     table, cells = scattered(), np.zeros((1, 3), np.uint16)
-    near = Part(Fact(0b111, (), Between(cells, np.array([1]), np.array([2])), "a newspaper"))
-    hidden = withholding(0b111, np.array([0]), table.schema, table.total)
-    for parts in (Parts(NOTHING, (near,)), Parts(all_ways(5, 3), (hidden,))):
-        with pytest.raises(ReleaseError, match="neither withheld nor rounded, or is beside what is not released"):
-            clear(table, replace(proven, parts=parts), Criteria.of(2, 3), Policy.REFUSE)
+    near = SuppressedTable(Fact(0b111, (), CellIntervals(cells, np.array([1]), np.array([2])), "a newspaper"))
+    hidden = SuppressedTable.at(0b111, np.array([0]), table.schema, table.total)
+    for parts in (SuppressedTables(NOTHING, (near,)), SuppressedTables(all_ways(5, 3), (hidden,))):
+        with pytest.raises(
+            ReleaseError, match="neither suppression nor rounding gives, or is beside what is not released"
+        ):
+            clear(table, replace(proven, suppressed_tables=parts), Criteria.of(2, 3), Policy.REFUSE)
 
 
 def test_small_cells_of_a_part_without_proof_add_to_those_of_the_table() -> None:
     """Two cells of 1 and 2 are withheld of A*B and at risk, and nothing is shown to move."""
     table = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
-    parts = Parts(tables=(withholding(0b11, np.array([1, 2, 4, 5]), table.schema, table.total),))
+    parts = SuppressedTables(tables=(SuppressedTable.at(0b11, np.array([1, 2, 4, 5]), table.schema, table.total),))
     proof = Proof((ComponentProof(0b11, None, Differences.none(2)),), ())
     unproven = Certificate(table.digest, knows(table, NOTHING), frontier("A", "B"), 2, 1, proof, parts)
     with pytest.raises(ReleaseError, match="not proven safe"):

@@ -237,9 +237,9 @@ RUNS: dict[str, Callable[[Path], Run]] = {
         folder, earlier=[published_before(folder, "AB"), published_before(folder, "C", "<140")]
     ),
     "known in part": lambda folder: built(folder, earlier=[published_before(folder, "ABCEF", shown_above=45)]),
-    "withheld": lambda folder: built(folder, release={"require": ["A*B*C", WHOLE], "in_part": "withhold"}),
+    "withheld": lambda folder: built(folder, release={"require": ["A*B*C", WHOLE], "protect": "suppression"}),
     "rounded": lambda folder: built(
-        folder, release={"require": ["A*B*C", WHOLE], "in_part": [{"of": WHOLE, "how": "round", "base": 20}]}
+        folder, release={"require": ["A*B*C", WHOLE], "protect": [{"of": WHOLE, "by": "rounding", "base": 20}]}
     ),
     "zeros": with_zeros,
     "bad records": with_bad_records,

@@ -30,7 +30,15 @@ def keep(table: Table, folder: Path, zeros: StructuralZeros = NO_ZEROS) -> None:
 def test_the_command_takes_a_folder_a_file_and_a_table(writer: Writer, czech: Table, sqlite_url: str, sdc: Sdc) -> None:
     folder = Path(sqlite_url).parent
     writer.release("A*B")
-    facts = {"history": sqlite_url, "entries": 5, "decisions": 1, "releases": 1, "in_part": 0, "failures": []}
+    facts = {
+        "history": sqlite_url,
+        "entries": 5,
+        "decisions": 1,
+        "releases": 1,
+        "suppressed_tables": 0,
+        "in_part": 0,
+        "failures": [],
+    }
     unjudged = {**facts, "criterion": None, "verified": None}
     judged = {**facts, "criterion": {"small_count": 2, "min_width": 6, "of": str(CZECH_YAML)}, "verified": True}
     for words, expected in [

@@ -19,11 +19,11 @@ from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
-from sdc.model.parts import withholding
 from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
@@ -101,18 +101,18 @@ def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path) -> None
             told(service, number, "ann", True)
         state = service.state
         facts = [Fact(frozenset(axes), table.total, table.total)]
-        for view in (*filter(None, state.released.frontier), *state.parts.views):
-            listed, given = file_of(service, view), st.members(schema.levels.telling(view))
+        for view in (*filter(None, state.released.frontier), *state.suppressed_tables.views):
+            listed, given = file_of(service, view), st.members(schema.levels.finest(view))
             by_cell = {cell: levels.categories(schema, given, cell) for cell in axes}
             for codes in {*by_cell.values()}:
                 if (count := listed.get(codes, 0)) is not None:
                     facts.append(Fact(frozenset(c for c, own in by_cell.items() if own == codes), count, count))
-    assert state.parts.views
+    assert state.suppressed_tables.views
     tables = feasible([len(schema.variables[axis].categories) for axis in schema.axes], facts, 3_000_000)
     small = counts == levelled.CRITERIA.small_count
     assert (np.ptp(tables, axis=0)[small] >= levelled.CRITERIA.width.min_width).all()
-    for part in state.parts.tables:
-        given = st.members(schema.levels.telling(part.view))
+    for part in state.suppressed_tables.tables:
+        given = st.members(schema.levels.finest(part.view))
         of_cell = [levels.categories(schema, given, cell) for cell in axes]
         for codes in {*of_cell}:
             own = tables[:, [one == codes for one in of_cell]].sum(axis=1)
@@ -154,7 +154,7 @@ def read_back(service: Service, case: Case) -> Iterator[Fact]:
     sizes, zeros = case.table.schema.sizes, np.array(every_cell(case.table.schema.sizes))
     yield from impossible(map(tuple, zeros[case.known.zeros.contains(zeros, case.table.schema)].tolist()))
     yield Fact(frozenset(every_cell(sizes)), case.table.total, case.table.total)
-    for view in (*filter(None, service.state.released.frontier), *service.state.parts.views):
+    for view in (*filter(None, service.state.released.frontier), *service.state.suppressed_tables.views):
         counts, kept = file_of(service, view), st.members(view)
         for cell in every_cell([sizes[v] for v in kept]):
             count = counts.get(cell, 0)
@@ -196,21 +196,21 @@ def require_that_nobody_pins(
                     facts, state = [*read_back(service, case)], service.state
                     at_risk = (flat := case.table.dense.reshape(-1)) * (flat <= small) > 0
                     assert (widths(case, facts, full)[at_risk] >= case.min_width).all()
-                    for view in state.parts.views:
+                    for view in state.suppressed_tables.views:
                         counts = case.of(view, case.table.dense)[0]
                         own = (counts > 0) & (counts <= small)
                         assert {*np.flatnonzero(own)} <= {*state.part(view).places(case.table.schema)}  # type: ignore[union-attr]
                         wide = widths(case, facts, view) >= case.min_width
                         assert wide[own & free[view]].all()
                 with desk.open() as again:
-                    assert (again.state, again.state.parts) == (state, state.parts)
+                    assert (again.state, again.state.suppressed_tables) == (state, state.suppressed_tables)
         except TooManyTablesError:
             continue
         found = desk.audited()
         assert (found.verified, found.failures) == (True, ())
-        assert (found.released, {*found.in_part}) == (state.released, {*state.parts.views})
+        assert (found.released, {*found.in_part}) == (state.released, {*state.suppressed_tables.views})
         seen["audited"] += 1
-        seen["parts"] += len(state.parts.views)
+        seen["parts"] += len(state.suppressed_tables.views)
     assert {"released-in-part", "already-released"} <= {*seen}
 
 
@@ -236,7 +236,7 @@ def hold_one(service: Service, desk: Desk, seen: Counter[str], free: dict[SubTab
     before = [*read_back(service, desk.case)]
     service.round().result(600)
     beside = [*before, *(fact for fact in read_back_whole(service, desk.case))]
-    for view in service.state.parts.views:
+    for view in service.state.suppressed_tables.views:
         if view not in free:
             seen["released-in-part"] += 1
             free[view] = widths(desk.case, beside, view) >= desk.case.min_width
@@ -308,7 +308,7 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path
         assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
         state, cells = service.state, file_of(service, EVERYTHING)
     kept = read_certificate(folder_of(build).stage(EVIDENCE), service.schema)
-    assert (kept.parts, kept.asked) == (state.parts, state.released)
+    assert (kept.suppressed_tables, kept.asked) == (state.suppressed_tables, state.released)
     with open_prepared(build) as service:
         assert (service.state, file_of(service, EVERYTHING)) == (state, cells)
         assert told(service, EVERYTHING, "bob", True).code == "already-released-in-part"
@@ -319,10 +319,10 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path
 
 
 def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:
-    build = czech_build(tmp_path, release={"require": ["A*B*C*D*E*F"], "in_part": "withhold", "max_evaluations": 1})
+    build = czech_build(tmp_path, release={"require": ["A*B*C*D*E*F"], "protect": "suppression", "max_evaluations": 1})
     run_all(build, IN_PROCESS)
     begun = str(build.folder.path)
-    with pytest.raises(ConfigError, match="it has published a part, and a server begins with whole"):
+    with pytest.raises(ConfigError, match="has suppressed or rounded cells, and a server begins with whole"):
         first_release(begun, build.made.table, build.made.known)
 
 
@@ -335,10 +335,10 @@ def test_what_goes_out_beside_parts_of_before_leaves_their_small_cells_wide() ->
     public = Release.of([0b1100, 0b0010])
     state, before = State.first(schema, public), dict[int, Any]()
     for view, places in ((0b0110, range(4)), (0b1010, range(4)), (0b1110, [0, 1, 2, 4, 5, 6, 7])):
-        before[view] = withholding(view, np.array(places), schema, table.total)
+        before[view] = SuppressedTable.at(view, np.array(places), schema, table.total)
         state = state.answering(before[view])
     judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 1))
-    found = judge.in_part(state, 0b1011, 0.5).part
+    found, _ = judge.in_part(state, 0b1011, 0.5)
     assert found is not None
     facts = [part.fact for part in (*before.values(), found)]
     told, tables = (agreeing(table, public.frontier, zeros, facts[:n], 100_000) for n in (3, 4))
@@ -357,6 +357,6 @@ def test_a_small_cell_that_what_is_released_tells_is_told_anyway() -> None:
     table = Table.of(schema, np.array(every_cell([2] * 3), np.uint16), counts)
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
     judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 2))
-    found = judge.in_part(State.first(schema, Release.of([0b001])), 0b011, 0.5)
-    assert found.part is not None
-    assert 0 in found.part.places(schema)
+    found, _ = judge.in_part(State.first(schema, Release.of([0b001])), 0b011, 0.5)
+    assert found is not None
+    assert 0 in found.places(schema)

@@ -47,7 +47,7 @@ def kept(czech: Table, tmp_path_factory: pytest.TempPathFactory) -> list[dict[st
     with closing(open_service(czech, tmp_path_factory.mktemp("right"))) as service:
         for subtable in (EVERYTHING, EVERYTHING, 0b000111, 0b11111):
             told(service, subtable, "ann", True)
-        assert len(service.state.parts.tables) == 2
+        assert len(service.state.suppressed_tables.tables) == 2
         return [vars(entry) for entry in service.log.history.entries()]
 
 
@@ -132,12 +132,12 @@ def test_evidence_of_other_cells_proves_nothing(kept: list[dict[str, Any]], czec
     """What the server kept is a help where it holds, and no more."""
     state = State.first(czech.schema, one_way(czech.schema))
     judge = Judge(czech, knows(czech, NOTHING), CRITERIA)
-    found = judge.in_part(state, EVERYTHING, 1.0)
-    assert found.part is not None
+    found, proof = judge.in_part(state, EVERYTHING, 1.0)
+    assert found is not None
     history = forged(kept)
-    assert audited(history, czech, found.proof) == ()
+    assert audited(history, czech, proof) == ()
     wrong = forged(kept, lambda body: body["withheld"].remove(large_place(czech, body)), 0)
-    assert audited(wrong, czech, found.proof)
+    assert audited(wrong, czech, proof)
 
 
 # Over HTTP

@@ -238,6 +238,11 @@ def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path
         course_of(str(tmp_path / "started.db"), czech, ["A"], "one_step", "two_step")
 
 
+def test_a_history_names_a_rule_as_an_earlier_version_did(czech: Table, tmp_path: Path) -> None:
+    course = course_of(str(tmp_path / "older.db"), czech, ["A"], "biased", "one_step")
+    assert course.rules == {"limit_unreleasable", "one_step"}
+
+
 def course_of(url: str, table: Table, released: list[str], *rules: str) -> Course:
     """Of a history with a request for C*D*E that the first rule refuses, and a server that has all of them."""
     named = [label.split("*") for label in released]

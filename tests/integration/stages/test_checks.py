@@ -39,11 +39,11 @@ def written(folder: Path, **sections: Any) -> Path:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"release": {"require": ["area*sexx"]}}, r"release.require, forbid and in_part: require 'area\*sexx'"),
+        ({"release": {"require": ["area*sexx"]}}, r"release.require, forbid and protect: require 'area\*sexx'"),
         ({"release": {"require": ["age,sex"]}}, r"require 'age,sex': .* joined by \*, so write age\*sex"),
         ({"release": {"forbid": [{"of": ["Area"]}]}}, r"forbid 'Area': .* did you mean area\?"),
-        ({"release": {"in_part": [{"of": "area*height"}]}}, r"in_part 'area\*height': .*unknown variable 'height'"),
-        ({"release": {"in_part": [{"of": "age*sex", "how": "coarsen", "merge": "area"}]}}, r"would coarsen age\*sex"),
+        ({"release": {"protect": [{"of": "area*height"}]}}, r"protect 'area\*height': .*unknown variable 'height'"),
+        ({"release": {"protect": [{"of": "age*sex", "by": "recoding", "merge": "area"}]}}, r"would recode age\*sex"),
         ({"release": {"require": ["age*sex"], "forbid": ["sex"]}}, r"require has age\*sex, and forbid sex"),
         ({"release": {"weights": {"variables": {"aeg": 2.0}}}}, "release.weights: weight of 'aeg': .*mean age"),
         ({"release": {"demand": {"aeg*sex": 2.0}}}, "release.demand: demand for 'aeg.*mean age"),
@@ -78,7 +78,7 @@ def test_what_only_the_records_tell_is_left_to_them(tmp_path: Path) -> None:
         "labels": {"variables": {"area": {"categories": {"x": "X"}}, "sex": {"categories": {"unknown": "Not known"}}}},
         "release": {
             "require": ["all:2", "region*sex"],
-            "in_part": [{"of": "area*sex", "cost": {"weights": "costs.csv"}}],
+            "protect": [{"of": "area*sex", "cost": {"weights": "costs.csv"}}],
             "forbid": ["region*age"],
         },
     }
@@ -161,8 +161,12 @@ def test_a_table_below_a_level_is_not_rounded(tmp_path: Path) -> None:
         sdc.round(table, base=5)
     assert sdc.round(table.marginal(0b110), base=5).counts.max() == 10
     file = tmp_path / "build.yaml"
-    for of, way in (("district*sex", {"how": "round"}), ("district*sex", {"how": ["withhold", "round"]}), ("sex", {})):
-        parts = {"in_part": [{"of": of, "base": 5, **({"how": "round"} | way)}]}
+    for of, way in (
+        ("district*sex", {"by": "rounding"}),
+        ("district*sex", {"by": ["suppression", "rounding"]}),
+        ("sex", {}),
+    ):
+        parts = {"protect": [{"of": of, "base": 5, **({"by": "rounding"} | way)}]}
         content = {"name": "r", "table": levels, "risk": {"min_width": 1}, "release": parts}
         file.write_text(yaml.safe_dump({**content, "execution": {"cluster": "in-process"}}))
         build = open_build(file)

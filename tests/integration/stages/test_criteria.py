@@ -142,7 +142,7 @@ def sensitive(tmp_path: Path) -> dict[str, Any]:
             Attributes,
             "keeps",
             {"attribute_disclosure": {"sensitive": ["c"], "most": 9}, "min_width": 1},
-            "at most 9 records what",
+            "at most 9 records; ",
         ),
     ],
 )
@@ -214,8 +214,8 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
 def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
     """Counts that are not small are withheld too; the verifier looks at those that are shown."""
     names = ["A*B*C*D*F"]
-    build = built(config(release={"require": names, "in_part": [{"of": names[0]}]}, risk={"min_frequency": 8}))
-    (part,) = build.made.found.parts.tables
+    build = built(config(release={"require": names, "protect": [{"of": names[0]}]}, risk={"min_frequency": 8}))
+    (part,) = build.made.found.suppressed_tables.tables
     counts = build.made.table.marginal(part.view).dense.reshape(-1)
     shown = np.delete(counts, part.places(build.made.table.schema))
     assert not ((shown > 0) & (shown < 8)).any()
@@ -231,7 +231,7 @@ def test_a_rule_on_sensitive_variables(config: Config, sensitive: dict[str, Any]
     assert build.made.found.release == Release.of([0b111])
     assert verify(build.folder.path).failures == ()
     assert "Of no published group of at most 5 records is it told" in report_of(build)
-    failure = "a*b*c tells of a group of at most 6 records what is sensitive"
+    failure = "a*b*c reveals a sensitive category of a group of at most 6 records"
     refused_by_verify(build, tmp_path, {"attributes": {"most": 6}}, failure)
     stricter = built(
         config(**sensitive, risk={"min_width": 2, "attribute_disclosure": {"sensitive": ["c"], "most": 6}})

@@ -128,7 +128,7 @@ def test_what_is_merged_again_goes_out_though_an_earlier_table_tells_it(tmp_path
         "release": {
             "require": ["A"],
             "required_only": True,
-            "in_part": [{"of": "A", "how": "coarsen", "cost": "records"}],
+            "protect": [{"of": "A", "by": "recoding", "cost": "records"}],
         },
     }
     relation = {"folder": "one.csv", "variables": {"G": {"of": "A", "groups": groups}}}
@@ -170,7 +170,7 @@ def folder_of(folder: Path, name: str, told: list[Told], form: str = "csv") -> P
     (folder / name).mkdir(exist_ok=True)
     for number, (published, _) in enumerate(told):
         columns = {column: [*values] for column, values in table_columns(published.table).items()}
-        for cell in published.withheld.tolist():
+        for cell in published.suppressed.tolist():
             for column, value in {**published.table.schema.named(cell), "count": None}.items():
                 columns[column].append(value)
         if form == "csv":
@@ -245,7 +245,7 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
     apart = {"forbid": ["A*B", "A*C"]}
     first = built(config(tmp_path, "first", [{"folder": "a"}, relation], release=apart, ledger="led"))
     schema, facts = first.made.table.schema, {fact.source: fact for fact in first.made.known.published}
-    told = {fact.label(schema): fact.between.cells.tolist() for fact in facts.values() if fact.between is not None}
+    told = {fact.label(schema): fact.intervals.cells.tolist() for fact in facts.values() if fact.intervals is not None}
     assert told == {"A*B": [[0, 1], [2, 0]], "C*grouped; published before": [[0, 0]]}
     assert schema.variables[3].categories == ("high", "low")
     assert verify(first.folder.path).verified
@@ -274,7 +274,7 @@ def test_counts_between_two_numbers_and_totals_are_known_from_then_on(tmp_path: 
     new_ledger(tmp_path / "led")
     apart = {"forbid": ["A", "A*B"]}
     first = built(config(tmp_path, "first", [{"folder": "a.csv"}], release=apart, ledger="led"))
-    told = {fact.label(first.made.table.schema): fact.between for fact in first.made.known.published}
+    told = {fact.label(first.made.table.schema): fact.intervals for fact in first.made.known.published}
     assert {
         label: list(zip(one.cells.tolist(), one.low.tolist(), one.high.tolist(), strict=True))
         for label, one in told.items()
@@ -308,7 +308,7 @@ def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(t
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     found = verify(build.folder.path)
     assert found.verified
-    assert "0 of 1 small cells of sub-tables in part are not shown to keep the width" in found.notes
+    assert "0 of 1 small cells of suppressed tables are not proven to keep the width" in found.notes
 
 
 def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     (tmp_path / "others.csv").unlink()
     assert "others.csv does not exist" in verify_run(found.folder.path).known
     folder_of(tmp_path, "mine", [marginal(table, 0b10, "mine")])
-    assert "says something else of what was published before" in verify_run(found.folder.path).failures[0]
+    assert "has other earlier publications" in verify_run(found.folder.path).failures[0]
     with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
         built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
     for first, column, message in (
@@ -386,7 +386,7 @@ def test_a_where_of_nobody_is_refused(tmp_path: Path) -> None:
     table = dense(schema_of([2, 2]), [9, 9, 9, 0])
     write(table, tmp_path)
     write_csv(tmp_path / "some.csv", {"A": ["1"], "count": [0]})
-    with pytest.raises(InputError, match=r"some\.csv: no record of the table is where earlier says"):
+    with pytest.raises(InputError, match=r"some\.csv: no record of the table matches where"):
         built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["1"], "B": ["1"]}}]))
     with pytest.raises(InputError, match="where names 1 categories that 'A' has not"):
         built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["7"]}}]))

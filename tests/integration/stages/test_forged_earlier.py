@@ -47,7 +47,7 @@ from tests.profiles import scaled
 from tests.strategies import dense, dense_counts, evaluator_of, knows, schema_of
 
 SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, scaled(200, fewest=20)
-LACKING = "what was known before is of other sub-tables than table/known.json says"
+LACKING = "the prior knowledge has other sub-tables than table/known.json"
 MOST_RECORDS = 10  # so that all tables can be listed
 RISK = {"small_count": SMALL_COUNT, "min_width": MIN_WIDTH}
 
@@ -257,7 +257,7 @@ def test_verify_asks_the_ledger_what_came_before(tmp_path: Path) -> None:
     assert [len(ledger.up_to(build.head or "").entries) for build in (first, second)] == [0, 1]
     assert verify_run(first.folder.path).verified
     assert verify_run(second.folder.path).verified
-    failing(second, first.head, "something else of what was published before")
+    failing(second, first.head, "has other earlier publications")
     failing(second, "1" * 64, "never had the head 111111111111")
     shutil.copy(tmp_path / "copy", tmp_path / "led")
     failing(first, first.head, r"does not have .*/release as entry 1")

@@ -19,10 +19,10 @@ from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, SdcError
+from sdc.protect.summary import suppressed_table_facts
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
-from sdc.search.suppressed import part_facts
 from sdc.stages.build import Build, open_build
 from sdc.stages.finished import compare
 from sdc.stages.stages import STAGES
@@ -38,26 +38,26 @@ __all__ = ["FORMATS", "REQUIRED", "built", "config"]  # for tests of verificatio
 def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Build) -> None:
     build = yearbook
     made, release = build.made, build.folder.stage("release")
-    schema, (fact,) = made.table.schema, made.found.parts.facts
+    schema, (fact,) = made.table.schema, made.found.suppressed_tables.facts
     view = st.parse("area*age", schema)
     assert fact.view == view
     assert made.found.required is not None
     assert (made.found.required.in_part, made.found.required.refused) == ((view,), ())
     assert all(st.parse(name, schema) in made.found.release for name in ("area*sex", "age*sex*edu", "area*edu"))
-    (told,) = part_facts(made.found.parts, {}, made.table, release)
+    (told,) = suppressed_table_facts(made.found.suppressed_tables, {}, made.table, release)
     counts = made.table.marginal(view)
     small = counts.codes[counts.counts <= 2]
-    hidden = fact.between.cells if fact.between is not None else small[:0]
+    hidden = fact.intervals.cells if fact.intervals is not None else small[:0]
     assert counts.schema.keys.matching(hidden, small).min() >= 0
-    assert told["withheld"] == len(hidden) < told["cells"] / 4
-    assert told["records_withheld"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
-    (published,) = [one for one in read_published(release / told["file"]) if len(one.withheld)]
+    assert told["suppressed"] == len(hidden) < told["cells"] / 4
+    assert told["records_suppressed"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
+    (published,) = [one for one in read_published(release / told["file"]) if len(one.suppressed)]
     assert published.table.total == 6000 - counts.count_at(hidden).sum()
-    assert len(published.withheld) == len(hidden)
+    assert len(published.suppressed) == len(hidden)
     found = verify(build.folder.path)
     assert found.verified
     assert found.known == ""
-    assert found.notes == (f"0 of {len(small)} small cells of sub-tables in part are not shown to keep the width",)
+    assert found.notes == (f"0 of {len(small)} small cells of suppressed tables are not proven to keep the width",)
 
 
 def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:
@@ -81,13 +81,15 @@ def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:
 
 def test_the_largest_withheld_cells_stand_in_the_report_with_what_each_protects(yearbook: Build) -> None:
     (one,) = yearbook.made.found.suppressed
-    (told,) = part_facts(yearbook.made.found.parts, {}, yearbook.made.table, yearbook.folder.stage("release"), [one])
+    (told,) = suppressed_table_facts(
+        yearbook.made.found.suppressed_tables, {}, yearbook.made.table, yearbook.folder.stage("release"), [one]
+    )
     assert told["largest"][0]["count"] == max(cell["count"] for cell in told["largest"])
     report = report_of(yearbook)
     assert all(f"<li>{cell['text']}.</li>" in report for cell in told["largest"])
-    assert one.share == pytest.approx(told["records_withheld"], abs=1e-6)
+    assert one.share == pytest.approx(told["records_suppressed"], abs=1e-6)
     answer = CliRunner().invoke(app, ["why", str(yearbook.folder.path), "area*age"])
-    assert f"area*age is released in part, {one.text}" in answer.stdout
+    assert f"area*age is released with {one.text}" in answer.stdout
     assert f"largest        {one.largest[0].text}" in answer.stdout
 
 
@@ -95,7 +97,7 @@ def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monke
     """A config that names no cost is the build that it was, and its ledger keeps one entry."""
     new_ledger(tmp_path / "led")
     file = config(
-        tmp_path, release={"require": ["area*sex"], "required_only": True, "in_part": "withhold"}, ledger="led"
+        tmp_path, release={"require": ["area*sex"], "required_only": True, "protect": "suppression"}, ledger="led"
     )
     first = built(file)
     later = tuple(replace(stage, version=stage.version + 1) for stage in STAGES)
@@ -103,16 +105,16 @@ def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monke
     again, statuses = made(file)
     assert (again.folder.path, redone(statuses)) == (first.folder.path, [])
     assert len(read_ledger(tmp_path / "led").entries) == 1
-    by_cells = config(tmp_path, release={"in_part": [{"of": "area*sex", "cost": "cells"}]})
-    by_default = config(tmp_path, "default", release={"in_part": [{"of": "area*sex"}]})
-    digests = {open_build(one).config.release.model_dump_json(exclude_defaults=True) for one in (by_cells, by_default)}
-    assert digests == {'{"in_part":[{"of":"area*sex","cost":"cells"}]}', '{"in_part":[{"of":"area*sex"}]}'}
+    by_cells = config(tmp_path, release={"protect": [{"of": "area*sex", "cost": "cells"}]})
+    by_default = config(tmp_path, "default", release={"protect": [{"of": "area*sex"}]})
+    digested = [open_build(one).config.release.recorded(exclude_defaults=True) for one in (by_cells, by_default)]
+    assert digested == [{"in_part": [{"of": "area*sex", **cost}]} for cost in ({"cost": "cells"}, {})]
 
 
 def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Build) -> None:
     run = str(yearbook.folder.path)
     subject = Subject.open(run)
-    assert subject.parts.labels(subject.table.schema) == ["area*age"]
+    assert subject.suppressed_tables.labels(subject.table.schema) == ["area*age"]
     assert len(subject.known.published) == 1
     assert compare(run, run).in_part == {}
 
@@ -129,10 +131,10 @@ def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tm
     names = ("area", "region", "kind", "sex")
     write_csv(tmp_path / "people.csv", dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     table = {"path": "people.csv", "hierarchies": {"place": ["region", "area"]}}
-    release = {"require": ["region*kind", "area"], "in_part": [{"of": "area*kind"}], "required_only": True}
+    release = {"require": ["region*kind", "area"], "protect": [{"of": "area*kind"}], "required_only": True}
     build = built(config(tmp_path, table=table, release=release, risk={"min_width": 2, "small_count": 2}))
-    (fact,) = build.made.found.parts.facts
-    assert fact.between is not None
+    (fact,) = build.made.found.suppressed_tables.facts
+    assert fact.intervals is not None
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     assert verify(build.folder.path).verified
 
@@ -143,7 +145,7 @@ def test_a_report_says_how_many_cells_the_pattern_narrows(tmp_path: Path) -> Non
     rows = [(f"{a},{b},{c}") for (a, b, c), number in counts.items() for _ in range(number)]
     (tmp_path / "people.csv").write_text("\n".join(["a,b,c", *rows, ""]))
     sections = {
-        "release": {"require": ["a*b", "a*c", "b*c"], "in_part": "withhold"},
+        "release": {"require": ["a*b", "a*c", "b*c"], "protect": "suppression"},
         "posterior": {"refusals": 100},
         "risk": {"min_width": 2, "small_count": 2},
         "table": {"path": "people.csv", "categories": {v: ["0", "1"] for v in "abc"}},
@@ -163,7 +165,7 @@ def test_a_sub_table_goes_out_rounded(rounded_yearbook: Build) -> None:
     """Each cell and each margin is a multiple less than the base away, in every format, and named as rounded."""
     build = rounded_yearbook
     release, table = build.folder.stage("release"), build.made.table
-    (part,) = build.made.found.parts.tables
+    (part,) = build.made.found.suppressed_tables.tables
     assert (part.label(table.schema), part.base) == ("area*age", 5)
     assert {margin.label(table.schema) for margin in part.margins} == {"area", "age"}
     answer = CliRunner().invoke(app, ["why", str(build.folder.path), "area*age"])
@@ -192,7 +194,7 @@ def next_edition(folder: Path, like: Path, **release: Any) -> Path:
     people[moved, 0] = np.minimum(rng.geometric(0.12, int(moved.sum())) - 1, 23)
     people[people[:, 0] == 23, 0] = 30
     write_csv(folder / "people.csv", columns_of(people))
-    section = {"require": REQUIRED, "in_part": "withhold", "previous_pattern": str(like), **release}
+    section = {"require": REQUIRED, "protect": "suppression", "previous_pattern": str(like), **release}
     return config(folder, "next", release=section)
 
 
@@ -215,9 +217,9 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
     recoded = tmp_path / "recoded.csv"
     recoded.write_text(re.sub(r"(?m)^area(?=\d)", "a", next(folder.glob("*_area-age.csv")).read_text()))
     for like, said in (
-        (next(folder.glob("*_area-sex.csv")), "like names an edition that withholds no cell"),
+        (next(folder.glob("*_area-sex.csv")), "previous_pattern names an edition without suppressed cells"),
         (recoded, r"previous_pattern: area\*age has 0 of the [1-9]\d* cells .*; its codes are others"),
-        (folder, r"previous_pattern: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before withholds$"),
+        (folder, r"previous_pattern: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before suppresses$"),
     ):
         build = open_build(next_edition(tmp_path, like))
         _, known, origin = build.with_earlier(build.counted(IN_PROCESS))
@@ -227,11 +229,13 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
 
 def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearbook: Build, tmp_path: Path) -> None:
     part = next(yearbook.folder.stage("release").glob("*_area-age.csv"))
-    with pytest.raises(ConfigError, match=r"like withholds cells of area\*age, and in_part is of area\*edu; name an"):
-        built(next_edition(tmp_path, part, in_part=[{"of": "area*edu"}], require=["area*sex"]))
-    with pytest.raises(ConfigError, match="like is of what goes out in part, and nothing is to; give in_part"):
-        built(next_edition(tmp_path, part, in_part=[]))
-    with pytest.raises(ConfigError, match=r"release\.like = .*nowhere is no file or folder"):
+    with pytest.raises(
+        ConfigError, match=r"previous_pattern has suppressed cells of area\*age, and protect is of area\*edu; name an"
+    ):
+        built(next_edition(tmp_path, part, protect=[{"of": "area*edu"}], require=["area*sex"]))
+    with pytest.raises(ConfigError, match="previous_pattern is given, and no sub-table is protected; give protect"):
+        built(next_edition(tmp_path, part, protect=[]))
+    with pytest.raises(ConfigError, match=r"release\.previous_pattern = .*nowhere is no file or folder"):
         built(next_edition(tmp_path, tmp_path / "nowhere"))
     assert not [*tmp_path.rglob("release")]
 
@@ -239,14 +243,22 @@ def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearb
 @pytest.mark.parametrize(
     ("release", "error", "message"),
     [
-        ({"in_part": "withhold"}, ConfigError, "in_part is withhold, and nothing is required"),
-        ({"in_part": [{"of": "area*age"}], "forbid": ["age"]}, ConfigError, r"in_part has area\*age, and forbid age"),
-        ({"in_part": [{"of": "area*age"}], "method": "simulatable"}, ConfigError, "what is withheld depends on the"),
-        ({"in_part": [{"of": "area*age"}, {"of": "age*area"}]}, ConfigError, r"in_part names area\*age twice"),
-        ({"in_part": [{"of": "area*age", "how": "round"}]}, ConfigError, "base goes with how: round, which needs one"),
-        ({"in_part": [{"of": "area*age", "how": ["withhold", "withhold"]}]}, ConfigError, "how names a way twice"),
-        ({"in_part": [{"of": "area*age", "how": "withhold", "merge": "area"}]}, ConfigError, "merge goes with how: co"),
-        ({"in_part": [{"of": "area*age", "how": "coarsen", "merge": "edu"}]}, ConfigError, "'edu' is none of its axes"),
+        ({"protect": "suppression"}, ConfigError, "protect is suppression, and nothing is required"),
+        ({"protect": [{"of": "area*age"}], "forbid": ["age"]}, ConfigError, r"protect has area\*age, and forbid age"),
+        ({"protect": [{"of": "area*age"}], "method": "simulatable"}, ConfigError, "suppression depends on the"),
+        ({"protect": [{"of": "area*age"}, {"of": "age*area"}]}, ConfigError, r"protect names area\*age twice"),
+        (
+            {"protect": [{"of": "area*age", "by": "rounding"}]},
+            ConfigError,
+            "base goes with by: rounding, which needs one",
+        ),
+        ({"protect": [{"of": "area*age", "by": ["suppression", "suppression"]}]}, ConfigError, "by names a way twice"),
+        (
+            {"protect": [{"of": "area*age", "by": "suppression", "merge": "area"}]},
+            ConfigError,
+            "merge goes with by: recod",
+        ),
+        ({"protect": [{"of": "area*age", "by": "recoding", "merge": "edu"}]}, ConfigError, "'edu' is none of its axes"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_public(
@@ -260,7 +272,7 @@ def test_what_cannot_be_is_refused_before_anything_is_public(
 def weighed(folder: Path, lines: list[str], **section: Any) -> Path:
     (folder / "weights.csv").write_text("\n".join(lines) + "\n")
     part = {"of": "area*age", "cost": {"weights": "weights.csv"}, **section}
-    return config(folder, "weighed", release={"require": REQUIRED, "in_part": [part]})
+    return config(folder, "weighed", release={"require": REQUIRED, "protect": [part]})
 
 
 @pytest.mark.parametrize(
@@ -278,7 +290,7 @@ def test_weights_of_other_cells_are_refused(tmp_path: Path, lines: list[str], fa
     with pytest.raises(SdcError, match=fault):
         built(file)
     (tmp_path / "weights.csv").unlink()
-    with pytest.raises(ConfigError, match=r"release\.in_part\.0\.cost\.weights"):
+    with pytest.raises(ConfigError, match=r"release\.protect\.0\.cost\.weights"):
         open_build(file)
 
 
@@ -288,12 +300,14 @@ def test_what_is_within_another_with_the_same_merged_categories_has_a_file_of_it
     rows += [(a, age, sex) for a, n in large for age in ("young", "middle", "old") for sex in "fm" for _ in range(n)]
     lines = ["area,age,sex", *(",".join(row) for row in rows)]
     (tmp_path / "areas.csv").write_text("\n".join(lines) + "\n")
-    parts = [{"of": of, "how": "coarsen", "merge": "area"} for of in ("area*age", "area*age*sex")]
-    release = {"require": [part["of"] for part in parts], "in_part": parts}
+    parts = [{"of": of, "by": "recoding", "merge": "area"} for of in ("area*age", "area*age*sex")]
+    release = {"require": [part["of"] for part in parts], "protect": parts}
     build = built(config(tmp_path, table={"path": "areas.csv"}, release=release))
     schema = build.made.table.schema
     instead = {st.label(of, schema): {*st.names(by, schema)} for of, by in build.coarsened.items()}
     assert instead == {"area*age": {"area_merged", "age"}, "area*age*sex": {"area_merged", "age", "sex"}}
-    told = part_facts(build.made.found.parts, build.coarsened, build.made.table, build.folder.stage("release"))
+    told = suppressed_table_facts(
+        build.made.found.suppressed_tables, build.coarsened, build.made.table, build.folder.stage("release")
+    )
     assert len({one["file"] for one in told}) == 2
     assert not verify(build.folder.path).failures

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sdc.model.errors import NotReleasableError
-from sdc.model.parts import withholding
 from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
@@ -59,7 +59,7 @@ def test_no_search_publishes_what_contains_an_earlier_suppressed_table(tmp_path:
 
 
 def test_a_server_keeps_to_the_rule_with_which_its_history_began(tmp_path: Path) -> None:
-    part = withholding(0b011, np.arange(4), TABLE.schema, TABLE.total)
+    part = SuppressedTable.at(0b011, np.arange(4), TABLE.schema, TABLE.total)
     state = State.first(TABLE.schema, Release.of([])).answering(part)
     asked = TABLE, knows(TABLE, NOTHING), Criteria.of(1, 1)
     assert Judge(*asked).ask(state, 0b011, 1.0).verdict is Verdict.UNSAFE

@@ -28,10 +28,10 @@ from tests.reference import Counts, Fact, Level
 ONE, TWO = np.array([1, 1, 9, 8]), np.array([[1, 0], [1, 0], [9, 7], [8, 9]])
 """Two small areas beside two large ones: the label `a1 or a2` of two records says that each has one."""
 A = ("a1", "a2", "a3", "a4")
-WAYS: dict[str, dict[str, Any]] = {"coarsen": {}, "withhold": {}, "round": {"base": 3}}
+WAYS: dict[str, dict[str, Any]] = {"recoding": {}, "suppression": {}, "rounding": {"base": 3}}
 
 
-def build_of(counts: Counts, folder: Path, how: str, min_width: int, **table: Any) -> Build:
+def build_of(counts: Counts, folder: Path, by: str, min_width: int, **table: Any) -> Build:
     names = "AB"[: counts.ndim]
     rows = (
         [*(f"{name}{code + 1}" for name, code in zip(names.lower(), cell, strict=True)), counts[tuple(cell)]]
@@ -40,7 +40,7 @@ def build_of(counts: Counts, folder: Path, how: str, min_width: int, **table: An
     lines = (",".join(map(str, row)) for row in [[*names, "count"], *rows])
     folder.mkdir()
     (folder / "t.csv").write_text("\n".join(lines))
-    release = {"in_part": [{"of": "*".join(names), "how": how, **WAYS[how]}]}
+    release = {"protect": [{"of": "*".join(names), "by": by, **WAYS[by]}]}
     risk = {"small_count": 1, "min_width": min_width}
     return built(written(folder, table={"path": "t.csv", **table}, risk=risk, release=release))
 
@@ -67,41 +67,41 @@ def told(release: Path, counts: Counts, *, labels_tell: bool) -> Iterator[Fact]:
 
 
 @pytest.mark.parametrize(
-    ("how", "counts", "min_width", "file"),
+    ("by", "counts", "min_width", "file"),
     [
-        ("coarsen", ONE, 2, "A_merged,count\na1 or a2 or a4,10\na3,9\n"),
-        ("coarsen", TWO, 2, "B,A_merged,count\nb1,a1 or a2 or a3,11\nb1,a4,8\nb2,a1 or a2 or a3,7\nb2,a4,9\n"),
-        ("withhold", ONE, 1, "A,count,count_status\na1,,withheld\na2,,withheld\na3,9,\na4,,withheld\n"),
-        ("round", ONE, 2, None),
+        ("recoding", ONE, 2, "A_merged,count\na1 or a2 or a4,10\na3,9\n"),
+        ("recoding", TWO, 2, "B,A_merged,count\nb1,a1 or a2 or a3,11\nb1,a4,8\nb2,a1 or a2 or a3,7\nb2,a4,9\n"),
+        ("suppression", ONE, 1, "A,count,count_status\na1,,withheld\na2,,withheld\na3,9,\na4,,withheld\n"),
+        ("rounding", ONE, 2, None),
     ],
 )
 def test_a_reader_who_knows_the_labels_knows_no_small_count(
-    how: str, counts: Counts, min_width: int, file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    by: str, counts: Counts, min_width: int, file: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Judged from the published files alone. Where a code list names the categories, less is merged or suppressed."""
     if file is None:
         with pytest.raises(NotReleasableError, match="rounded"):
-            build_of(counts, tmp_path / "judged", how, min_width)
+            build_of(counts, tmp_path / "judged", by, min_width)
         return
-    release = (build := build_of(counts, tmp_path / "judged", how, min_width)).folder.stage("release")
+    release = (build := build_of(counts, tmp_path / "judged", by, min_width)).folder.stage("release")
     assert next(release.glob("0*A*.csv")).read_text() == file
     assert reference.min_width(counts, told(release, counts, labels_tell=True), 1) >= min_width
     assert verify(build.folder.path).verified
-    listed = build_of(counts, tmp_path / "listed", how, min_width, categories={"A": [*A]})
+    listed = build_of(counts, tmp_path / "listed", by, min_width, categories={"A": [*A]})
     assert reference.min_width(counts, told(listed.folder.stage("release"), counts, labels_tell=False), 1) >= min_width
     assert next(listed.folder.stage("release").glob("0*A*.csv")).read_text() != file
     assert verify(listed.folder.path).verified
     # whoever leaves labels out of account publishes what the independent checker refuses
     monkeypatch.setattr(Knowledge, "_labels_beside", lambda known, given: iter(()))
     with pytest.raises(ReleaseError, match=r"no feasible table|within no clique"):
-        build_of(counts, tmp_path / "unsafe", how, min_width)
+        build_of(counts, tmp_path / "unsafe", by, min_width)
 
 
 def test_published_folders_are_read_back_with_what_their_labels_tell(tmp_path: Path) -> None:
     """`check` bounds the cells as the judge does. A code list is named in the folder."""
     counts = np.array([[1, 0], [9, 1], [9, 7], [8, 9]])
     for lists in ({}, {"A": [*A]}):
-        build = build_of(counts, tmp_path / f"{len(lists)}", "withhold", 1, categories=lists)
+        build = build_of(counts, tmp_path / f"{len(lists)}", "suppression", 1, categories=lists)
         release = build.folder.stage("release")
         found = check([release], small_count=None)
         bounds = reference.bounds(reference.feasible(counts.shape, told(release, counts, labels_tell=not lists)))
@@ -131,8 +131,8 @@ def test_where_counts_of_a_variable_are_public_its_labels_say_nothing_new() -> N
     known = Knowledge.of(table, Release.of([0b010, 0b100]), NO_ZEROS, ())
     (labels,) = known.facts
     assert (labels.view, labels.of_labels) == (0b011, True)
-    assert labels.between is not None
-    assert labels.between.low.tolist() == [1, 1, 1, 1]
+    assert labels.intervals is not None
+    assert labels.intervals.low.tolist() == [1, 1, 1, 1]
     assert known.published == ()
     for release in ([], [0b100], [0b011], [0b111]):
         assert Knowledge.of(table, Release.of(release), NO_ZEROS, ()).facts == ()

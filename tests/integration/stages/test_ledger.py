@@ -70,7 +70,7 @@ def main(words: list[str]) -> int:
 def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
     new_ledger(czech_folder / "led")
     built(config(czech_folder, "first", [], ledger="led", publication={"population": "men", "period": "1981"}))
-    with pytest.raises(InputError, match="it is of this very table; take it out"):
+    with pytest.raises(InputError, match="it is of this table; take it out"):
         built(config(czech_folder, "second", [{"entry": 1, "disjoint": True}], ledger="led"))
     text = (czech_folder / "table.csv").read_text().splitlines()
     (czech_folder / "table.csv").write_text("\n".join([*text[:-1], text[-1][:-1] + "9"]) + "\n")
@@ -175,7 +175,7 @@ def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
     return "\n".join(["A,B,count", *rows, ""])
 
 
-SUPPRESSED: dict[str, Any] = {"release": {"require": ["A", "B"], "in_part": [{"of": "A*B"}]}, "ledger": "led"}
+SUPPRESSED: dict[str, Any] = {"release": {"require": ["A", "B"], "protect": [{"of": "A*B"}]}, "ledger": "led"}
 
 
 @pytest.fixture
@@ -196,14 +196,14 @@ CORNER, CROSS = {(0, 0), (0, 1), (1, 0), (1, 1)}, {(0, 0), (0, 2), (2, 0), (2, 2
 
 def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Path) -> None:
     """Each hides the small count; both together would tell it, if the ledger took the second for the first."""
-    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}], "required_only": True, "previous_pattern": "like.csv"}
+    release = {"require": ["A", "B"], "protect": [{"of": "A*B"}], "required_only": True, "previous_pattern": "like.csv"}
     hidden, bases = list[set[tuple[int, ...]]](), set[str]()
     for pattern in (CORNER, CROSS):
         (nines / "like.csv").write_text(listing(pattern, [[9] * 3] * 3))
         build = built(config(nines, "t", [], release=release, ledger="led"))
-        (part,) = build.made.found.parts.tables
-        assert part.fact.between is not None
-        hidden.append({*map(tuple, part.fact.between.cells.tolist())})
+        (part,) = build.made.found.suppressed_tables.tables
+        assert part.fact.intervals is not None
+        hidden.append({*map(tuple, part.fact.intervals.cells.tolist())})
         bases.add(build.base)
     assert len(bases) == len(read_ledger(nines / "led").entries) == 2
     assert hidden[0] == CORNER < hidden[1]
@@ -246,13 +246,13 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
 
 def test_margins_required_after_their_table_was_suppressed_are_suppressed_too(nines: Path) -> None:
     """The message names the way, and the way is there."""
-    part = {"require": ["A*B"], "required_only": True, "in_part": "withhold"}
+    part = {"require": ["A*B"], "required_only": True, "protect": "suppression"}
     assert built(config(nines, "first", [], ledger="led", release=part)).made.found.release.frontier == (0,)
     margins = {"require": ["A", "B"], "required_only": True}
-    with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.in_part: withhold\)"):
+    with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.protect: suppression\)"):
         built(config(nines, "whole", [], ledger="led", release=margins))
-    later = built(config(nines, "later", [], ledger="led", release={**margins, "in_part": "withhold"}))
-    assert later.made.found.parts.tables
+    later = built(config(nines, "later", [], ledger="led", release={**margins, "protect": "suppression"}))
+    assert later.made.found.suppressed_tables.tables
     assert verify_run(later.folder.path).verified
 
 
@@ -316,7 +316,7 @@ def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: 
     assert ("B", "C") in released(second)
     with pytest.raises(InputError, match=told):
         built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
-    with pytest.raises(InputError, match=r"says that entry 1 is of other records than .*table\.csv, and its B\*C has"):
+    with pytest.raises(InputError, match=r"entry 1 is of other records than .*table\.csv, and its B\*C has"):
         built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
     others = Table.of(table.schema, table.codes[:-1], table.counts[:-1])
     write(others, tmp_path)
@@ -418,8 +418,8 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (broken("UPDATE entries SET body = replace(body, '\"ledger\":6', '\"ledger\":5')"), "of another format"),
         (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
         (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
-        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or damaged"),
-        (no_utf8, "the ledger .*led is no SQLite database, or damaged"),
+        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or corrupt"),
+        (no_utf8, "the ledger .*led is no SQLite database, or corrupt"),
         (lambda path: path.unlink(), "there is no ledger .*; if it was moved, .* first one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
         (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),

@@ -69,7 +69,7 @@ def test_what_an_older_version_published_is_read_and_verified(older: Path, name:
     assert [*found.failures] == (labels if name == "merge" else [])
     assert found.failures or found.bytes == "not compared: written with sdc (unknown), here is 0.2.0"
     assert (found.known == "read again from all that the config names") is (name in ("lists", "round", "t"))
-    told = {one.label: one.base or one.withheld.tolist() or None for one in read_published(run / "release")}
+    told = {one.label: one.base or one.suppressed.tolist() or None for one in read_published(run / "release")}
     assert sorted(told.items()) == sorted(PUBLISHED[name])
     assert sdc.check(run / "release").consistent
     assert Subject.open(str(run)).released is not None
@@ -118,9 +118,9 @@ def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) ->
     build, statuses = made(with_copied_ledger(older, "t"))
     assert {*statuses.values()} == {"done"}
     assert [bool(entry.public) for entry in read_ledger(older / "new").entries] == [False, True]
-    (part,) = build.made.found.parts.tables
-    assert part.fact.between is not None
-    assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.between.cells.tolist())}
+    (part,) = build.made.found.suppressed_tables.tables
+    assert part.fact.intervals is not None
+    assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.intervals.cells.tolist())}
     assert verify_run(build.folder.path).verified
 
 

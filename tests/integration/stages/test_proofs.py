@@ -17,7 +17,11 @@ from tests.helpers.commands import invoked
 from tests.helpers.yearbook import config
 
 SECONDS = 1e-6  # nothing is found by a search
-FIRST: dict[str, Any] = {"require": ["area*sex", "area*edu", "area*age"], "in_part": "withhold", "required_only": True}
+FIRST: dict[str, Any] = {
+    "require": ["area*sex", "area*edu", "area*age"],
+    "protect": "suppression",
+    "required_only": True,
+}
 
 
 def published(folder: Path, name: str, **release: Any) -> Build:
@@ -29,7 +33,7 @@ def ledger(tmp_path: Path) -> Path:
     """A ledger with one entry, of a yearbook one of whose tables is suppressed."""
     new_ledger(tmp_path / "led")
     build = published(tmp_path, "first", **FIRST)
-    assert build.made.found.parts.tables
+    assert build.made.found.suppressed_tables.tables
     return tmp_path / "led"
 
 
@@ -41,7 +45,7 @@ def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
     # a table within a published one, and one of new variables, where a search alone finds no proof
     second = published(ledger.parent, "second", require=["area"], required_only=True, seconds=SECONDS)
     assert second.made.found.release.contains(second.made.known.release)
-    published(ledger.parent, "third", require=["area*age"], in_part="withhold", required_only=True, seconds=SECONDS)
+    published(ledger.parent, "third", require=["area*age"], protect="suppression", required_only=True, seconds=SECONDS)
 
 
 def test_assess_begins_with_the_proofs_beside_the_ledger_of_a_config(ledger: Path) -> None:

@@ -69,7 +69,7 @@ def yearbook(folder: Path, labels: Any = None, **about: Any) -> Path:
         folder,
         table={"path": "people.csv"},
         risk={"min_width": 3, "small_count": 2},
-        release={"require": ["area*age", "area*sex", "age*sex"], "in_part": "withhold"},
+        release={"require": ["area*age", "area*sex", "age*sex"], "protect": "suppression"},
         publication={"formats": [*FORMATS], **about},
         labels={"variables": labels or {}},
     )

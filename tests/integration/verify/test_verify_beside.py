@@ -16,8 +16,8 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.parts import Part, Parts, rounded, withholding
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.model.table import Table
 from sdc.risk.assessment import OwnJudged
 from sdc.storage.certificate import Certificate
@@ -130,9 +130,9 @@ def test_of_a_release_without_proof_no_cell_is_certified(tmp_path: Path) -> None
 # Sub-tables in part
 
 
-def part_run(folder: Path, table: Table, public: tuple[str, ...], part: Part, small_count: int = 2) -> Path:
+def part_run(folder: Path, table: Table, public: tuple[str, ...], part: SuppressedTable, small_count: int = 2) -> Path:
     """Of one component, whose evidence is all tables that agree; `small_count` of what is withheld keeps its width."""
-    release, parts = frontier(*public), Parts(tables=(part,))
+    release, parts = frontier(*public), SuppressedTables(tables=(part,))
     case = FactCase.of(table, release.frontier, NO_ZEROS, parts.facts, 10**5)
     found = ComponentProof(st.full(len(table.schema)), None, Differences.between(table, list(case.tables)))
     certificate = Certificate(table.digest, before(table), release, 2, 1, Proof((found,), ()), parts)
@@ -152,26 +152,26 @@ WITHHELD = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
 
 
 def withheld_run(folder: Path, small_count: int) -> Path:
-    hidden = withholding(AB, np.array([1, 2, 4, 5]), WITHHELD.schema, WITHHELD.total)
+    hidden = SuppressedTable.at(AB, np.array([1, 2, 4, 5]), WITHHELD.schema, WITHHELD.total)
     return part_run(folder, WITHHELD, ("A", "B"), hidden, small_count)
 
 
 def test_counts_that_a_part_tells_keep_the_n_rule(tmp_path: Path) -> None:
     """And cells that are withheld for the rule, of 1 to n - 1, keep a width of their own."""
     run = withheld_run(tmp_path / "run", 3)
-    assert verify(risk_with(run, min_frequency=4)).failures == ()
-    found = verify(risk_with(run, min_frequency=5)).failures
+    assert verify(risk_with(run, n_rule=4)).failures == ()
+    found = verify(risk_with(run, n_rule=5)).failures
     assert "A*B has a count from 1 to 4, which the n-rule excludes" in found
 
 
 def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:
     """All of the third of A have the first of B, where nobody of the second has it."""
     table = dense(schema_of([3, 2]), [3, 4, 0, 9, 8, 0])
-    part = withholding(AB, np.array([0, 1, 2, 3]), table.schema, table.total)
+    part = SuppressedTable.at(AB, np.array([0, 1, 2, 3]), table.schema, table.total)
     run = part_run(tmp_path / "run", table, ("A",), part)
-    for most, words in ((7, []), (8, ["A*B tells of a group of at most 8 records what is sensitive"])):
+    for most, words in ((7, []), (8, ["A*B reveals a sensitive category of a group of at most 8 records"])):
         rule = {"sensitive": ["B"], "most": most, "lacking": False}
-        found = verify(risk_with(run, attribute_disclosure=rule)).failures
+        found = verify(risk_with(run, attributes=rule)).failures
         assert [f for f in found if "tells of a group" in f or "of sub-tables in part" in f] == words
 
 
@@ -181,7 +181,7 @@ def test_what_a_sub_table_within_the_release_tells_of_a_group(tmp_path: Path) ->
     table = dense(schema_of([2, 2, 2]), [5, 0, 0, 0, 6, 7, 8, 9])
     bounds, certificate = proven(table, frontier("ABC"), 1, zeros)
     run = forged(tmp_path / "run", table, certificate, bounds)
-    found = verify(risk_with(run, attribute_disclosure={"sensitive": ["C"], "most": 5, "lacking": False})).failures
+    found = verify(risk_with(run, attributes={"sensitive": ["C"], "most": 5, "lacking": False})).failures
     assert "A*C tells of a group of at most 5 records what is sensitive" in found
 
 
@@ -194,7 +194,7 @@ def test_what_is_withheld_tells_no_count(end: str, change: int, tmp_path: Path) 
             told = pa.array([numbers[0] + change, *numbers[1:]])
             pq.write_table(columns.set_column(columns.column_names.index(end), end, told), path)
 
-    rejected(withheld_run(tmp_path / "run", 2), tell, "in part is not told as withheld")
+    rejected(withheld_run(tmp_path / "run", 2), tell, "the suppressed cells have other bounds")
 
 
 ROUNDED = dense(schema_of([2, 2]), [1, 3, 3, 3])
@@ -202,7 +202,9 @@ ROUNDED = dense(schema_of([2, 2]), [1, 3, 3, 3])
 
 def rounded_run(folder: Path, base: int = 3) -> Path:
     """To multiples of 3, and its sums over B too: 6 and 6 of 4 and 6; of 2: 4 and 6."""
-    part = rounded(AB, np.array({3: [3, 3, 3, 3], 2: [2, 2, 4, 2]}[base]), base, [0b01], ROUNDED.schema, "A*B rounded")
+    part = SuppressedTable.rounded_to(
+        AB, np.array({3: [3, 3, 3, 3], 2: [2, 2, 4, 2]}[base]), base, [0b01], ROUNDED.schema, "A*B rounded"
+    )
     return part_run(folder, ROUNDED, (), part)
 
 
@@ -222,4 +224,4 @@ def test_margins_of_what_is_rounded_are_near_their_sums(tmp_path: Path) -> None:
 
 def test_a_margin_of_what_is_rounded_is_not_all_of_it(tmp_path: Path) -> None:
     more = edited("search/search.json", lambda content: content["in_part"]["rounded"][0]["margins"].append(["A", "B"]))
-    rejected(rounded_run(tmp_path / "run"), more, "a margin of what is rounded is none")
+    rejected(rounded_run(tmp_path / "run"), more, "a margin of a rounded table is none")

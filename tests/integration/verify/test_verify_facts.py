@@ -18,7 +18,7 @@ import pytest
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
-from sdc.model.fact import Between, Fact
+from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
@@ -57,7 +57,7 @@ from tests.strategies import frontier, schema_of
 AB, BC = 0b011, 0b110
 SURVEY = Fact(AB, ((0, (0,)),), None, "survey")
 CELLS, LOW, HIGH = np.array(list(np.ndindex(2, 2)), np.uint16), np.array([2, 0, 2, 1]), np.array([4, 3, 4, 3])
-ROUNDED = Fact(BC, (), Between(CELLS, LOW, HIGH), "rounded tables")
+ROUNDED = Fact(BC, (), CellIntervals(CELLS, LOW, HIGH), "rounded tables")
 FACTS, ASKED, KNOWN = (SURVEY, ROUNDED), frontier("B", "C"), frontier("A")
 
 
@@ -110,11 +110,11 @@ def survey_with(**changes: Any) -> Corruption:
 
 
 def rounded_with(cells: Any = CELLS, low: Any = LOW, high: Any = HIGH) -> Corruption:
-    return facts_of(SURVEY, replace(ROUNDED, between=Between(cells, low, high)))
+    return facts_of(SURVEY, replace(ROUNDED, intervals=CellIntervals(cells, low, high)))
 
 
 def told_between(low: Any, high: Any) -> Knowledge:
-    return before(SURVEY, replace(ROUNDED, between=Between(CELLS, low, high)))
+    return before(SURVEY, replace(ROUNDED, intervals=CellIntervals(CELLS, low, high)))
 
 
 def put(numbers: npt.NDArray[Any], place: int, number: int) -> npt.NDArray[Any]:
@@ -159,8 +159,8 @@ def exchange(change: int) -> Differences:
     return Differences(np.array([0, 4]), CELLS, change * np.array([-1, 1, 1, -1]))
 
 
-OTHER_FACTS = "what was known before is of other facts than table/known.json says"
-OTHER_TABLES = "what was known before is of other sub-tables than table/known.json says"
+OTHER_FACTS = "the prior knowledge has other facts than table/known.json"
+OTHER_TABLES = "the prior knowledge has other sub-tables than table/known.json"
 NOT_SEARCHED = r"the certificate's release is not search/search\.json: it adds "
 OTHER_COUNTS = r"rounded tables: 1 cells of B\*C have other counts"
 BESIDE_A_FACT = rf"{NOT_FEASIBLE} .*or one beside a fact"
@@ -169,7 +169,7 @@ CORRUPTED: Corruptions = {
     "a fact removed": (facts_of(ROUNDED), OTHER_FACTS),
     "no fact": (facts_of(), OTHER_FACTS),
     "a fact added": (facts_of(*FACTS, Fact(0b101, (), None, "more")), OTHER_FACTS),
-    "a smaller view": (facts_of(SURVEY, replace(ROUNDED, view=0b010, between=None)), OTHER_FACTS),
+    "a smaller view": (facts_of(SURVEY, replace(ROUNDED, view=0b010, intervals=None)), OTHER_FACTS),
     "a larger view": (survey_with(view=0b111), OTHER_FACTS),
     "another universe": (survey_with(universe=((0, (1,)),)), OTHER_FACTS),
     "a larger universe": (survey_with(universe=((0, (0, 1)),)), OTHER_FACTS),
@@ -180,8 +180,11 @@ CORRUPTED: Corruptions = {
     "an interval below the truth": (rounded_with(high=put(HIGH, 1, 1)), OTHER_FACTS),
     "an interval above the truth": (rounded_with(low=put(LOW, 1, 3)), OTHER_FACTS),
     "a cell told exactly": (rounded_with(CELLS[1:], LOW[1:], HIGH[1:]), OTHER_FACTS),
-    "all cells told exactly": (facts_of(SURVEY, replace(ROUNDED, between=None)), OTHER_FACTS),
-    "a cell more between two": (survey_with(between=Between(CELLS[:1], np.array([0]), np.array([9]))), OTHER_FACTS),
+    "all cells told exactly": (facts_of(SURVEY, replace(ROUNDED, intervals=None)), OTHER_FACTS),
+    "a cell more between two": (
+        survey_with(intervals=CellIntervals(CELLS[:1], np.array([0]), np.array([9]))),
+        OTHER_FACTS,
+    ),
     "more known to be released": (claiming(known=before(*FACTS).plus(frontier("C"))), OTHER_TABLES),
     "less known to be released": (claiming(known=replace(before(*FACTS), release=Release.of([]))), OTHER_TABLES),
     "more asked": (asking(lambda r: r.add(0b101)), rf"{NOT_SEARCHED}A\*C"),
@@ -213,7 +216,7 @@ CORRUPTED: Corruptions = {
     "a variable twice": (told_of(0, universe=[[0, [0]], [0, [0]]]), "an unknown category, or a variable twice"),
     "a view of no variable": (told_of(0, view=["Q"]), "unknown variable 'Q'"),
     "a fact less in the table's stage": (told_with(lambda content: content["facts"].pop()), OTHER_FACTS),
-    "less released in the table's stage": (json_with("table/known.json", release=[[]]), "of other sub-tables"),
+    "less released in the table's stage": (json_with("table/known.json", release=[[]]), "has other sub-tables"),
     "an unknown variable hidden": (json_with("table/known.json", hidden=["Q"]), "a hidden variable is unknown"),
     # components and covers
     "a fact over two components": (of_components(0b001, 0b110), r"survey: A\*B is within no component"),
@@ -246,7 +249,7 @@ def test_whatever_is_corrupt_is_rejected(name: str, honest: Honest, tmp_path: Pa
 
 def test_a_count_that_is_told_to_be_0_stays_0(tmp_path: Path) -> None:
     table, release = Table.of(schema_of([2, 2]), CELLS, np.array([0, 2, 2, 2])), frontier("A", "B")
-    none = Fact(AB, (), Between(CELLS, np.zeros(4, np.int64), np.array([0, 4, 4, 4])), "survey")
+    none = Fact(AB, (), CellIntervals(CELLS, np.zeros(4, np.int64), np.array([0, 4, 4, 4])), "survey")
     proof = Proof((ComponentProof(AB, None, exchange(-1)),), ())
     certificate = Certificate(table.digest, Knowledge.of(table, NOTHING, NO_ZEROS, (none,)), release, 2, 1, proof)
     run = forged(tmp_path / "run", table, certificate, sharp_bounds(table, release), undecided="outer")

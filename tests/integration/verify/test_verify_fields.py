@@ -34,7 +34,7 @@ IN_CI = 2
 CLAIM_NOTHING = {
     "manifest.json config.table.*": "how records became the table; they are not in the folder",
     "manifest.json config.risk.undecided": "what is proven of every cell is so under either policy",
-    "manifest.json config.risk.min_frequency": "what is public is looked at: another n that it keeps is no false claim",
+    "manifest.json config.risk.n_rule": "what is public is looked at: another n that it keeps is no false claim",
     "manifest.json config.widths.*": "which widths are listed",
     "manifest.json config.sharp_seconds": "how long sharp bounds were looked for",
     "manifest.json config.release.*": "how the release was looked for; it is judged by its certificate",

@@ -233,7 +233,7 @@ CORRUPTED: Corruptions = {
         saying(lambda one, other: one["subject"][0]["annotations"].update(title="x")),
         "another title or period",
     ),
-    "a failure": (saying(lambda one, other: one["predicate"].update(result="FAILED")), "does not say that the last"),
+    "a failure": (saying(lambda one, other: one["predicate"].update(result="FAILED")), "does not state that the last"),
     "another program": (saying(lambda one, other: configured(one, 0).update(uri="x")), "names no version of sdc"),
     "of other evidence": (saying(lambda one, other: of_other_file(other)), "is of another folder"),
     "another config": (
@@ -353,7 +353,7 @@ CONTRADICTING: Corruptions = {
         ),
         r"001_A-B-C-D-E\.csv comes to 1841 records, datapackage\.json says 1842",
     ),
-    "a page": (replacing("index.html", "1,841", "1,842"), r"index\.html tells numbers that its metadata do not"),
+    "a page": (replacing("index.html", "1,841", "1,842"), r"index\.html has numbers that its metadata do not have"),
 }
 
 

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from tests.unit.treat.test_magnitude import only
 
 import sdc
 from sdc.api import magnitude_table
 from sdc.model.errors import InputError
-from tests.unit.treat.test_magnitude import only
 
 duckdb, pd, pl = (pytest.importorskip(name) for name in ("duckdb", "pandas", "polars"))
 SECRET = "Vanda Nováková"

@@ -19,6 +19,7 @@ import pytest
 from distributed.core import Status
 
 from sdc.config.build import ExecutionConfig
+from sdc.deadline import Deadline, DeadlineError
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
@@ -26,7 +27,6 @@ from sdc.execution.dask_executor import Call, DaskExecutor
 from sdc.executor import Executor
 from sdc.model.errors import CutShortError, SdcError
 from sdc.model.table import Table
-from sdc.search.deadline import Deadline, DeadlineError
 from tests.helpers.waiting import wait_until
 
 AGAIN = "unit {} of {} of {} is missing: {}; it is handed out again (time {} of at most 3)"

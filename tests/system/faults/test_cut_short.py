@@ -76,7 +76,9 @@ def test_the_total_alone_after_a_fault(method: str, tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(search, "release_search", faulty)
-        with pytest.raises(CutShortError, match=r"a fault cut it short: unit 0 of 1 is missing\. Nothing is published"):
+        with pytest.raises(
+            CutShortError, match=r"an error cut it short: unit 0 of 1 is missing\. Nothing is published"
+        ):
             run_all(open_build(config), IN_PROCESS)
     require_nothing_kept(open_build(config))
     if method == "ordered":

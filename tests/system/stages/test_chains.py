@@ -41,7 +41,7 @@ from tests.helpers.services import swept
 from tests.reference import Cell, Fact, TooManyTablesError, every_cell
 
 MOST, SIZES = 60_000, ([4], [4, 2], [3, 2], [3, 3], [2, 2, 2], [3, 2, 2], [4, 2, 2])
-BASE, WAYS = 3, {"suppressed": "withhold", "rounded": "round", "recoded": "coarsen"}
+BASE, WAYS = 3, {"suppressed": "suppression", "rounded": "rounding", "recoded": "recoding"}
 KINDS = (*["whole"] * 4, "all that fits", *[*WAYS] * 2, "suppressed or rounded", "recoded or suppressed")
 VERBS, SERVER = ("sdc suppress", "sdc round") * 2, ("server",) * 5
 SUFFIXES = {"csv": ".csv", "parquet": ".parquet", "json-stat": ".json", "px": ".px"}
@@ -281,8 +281,10 @@ class Chain:
         if kind == "all that fits":
             release = {"method": str(rng.choice([method, "bisection"]))}
         if ways:
-            cost = {"cost": "records"} if "withhold" in ways and rng.random() < 0.3 else {}
-            release |= {"in_part": [{"of": label, "how": ways, **cost, **({"base": BASE} if "round" in ways else {})}]}
+            cost = {"cost": "records"} if "suppression" in ways and rng.random() < 0.3 else {}
+            release |= {
+                "protect": [{"of": label, "by": ways, **cost, **({"base": BASE} if "rounding" in ways else {})}]
+            }
         if release["method"] == "best":
             release["annealing"] = {"chains": 1, "steps": 100, "rounds": 1}
         levels = {"hierarchies": {"place": ["R", "A"]}} if self.world.groups else {}
@@ -339,7 +341,7 @@ class Chain:
             schema = service.schema
             for number in self.rng.permutation(np.arange(1, 1 << len(schema))).tolist():
                 service.ask(number, "ann", in_part=bool(self.rng.random() < 0.5)).result(600)
-            for view in filter(None, (*service.state.released.frontier, *service.state.parts.views)):
+            for view in filter(None, (*service.state.released.frontier, *service.state.suppressed_tables.views)):
                 public = service.marginal(view) or service.in_part(view)
                 assert public is not None
                 path = folder / f"{st.label(view, schema).replace('*', '-')}.csv"

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from sdc.deadline import Deadline
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, SdcError
+from sdc.protect.summary import suppressed_table_facts
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.criteria import Evaluation
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.search.deadline import Deadline
 from sdc.search.ordered import grand_total
-from sdc.search.suppressed import part_facts
 from sdc.stages.assemble import release_search
 from sdc.stages.build import Build
 from sdc.storage.parquet import write_csv
@@ -41,7 +41,7 @@ def test_parts_are_not_asked_about_without_what_goes_out_whole(
     monkeypatch.setattr("sdc.search.ordered.grand_total", alone)
     build = yearbook
     search = release_search(build.made.table, build.made.known, build.settings(), build.made.widths)
-    assert search.run("ordered").parts.facts == build.made.found.parts.facts
+    assert search.run("ordered").suppressed_tables.facts == build.made.found.suppressed_tables.facts
 
 
 @pytest.mark.parametrize("listed", [{}, {"zeros": True, "totals": True}])
@@ -53,10 +53,10 @@ def test_every_format_withholds_the_same(listed: dict[str, bool], tmp_path: Path
         suffix: read_published(next(release.glob(f"*_area-age{suffix}")))[0]
         for suffix in (".csv", ".parquet", ".json", ".px")
     }
-    (fact,) = build.made.found.parts.facts
-    assert fact.between is not None
+    (fact,) = build.made.found.suppressed_tables.facts
+    assert fact.intervals is not None
     assert len({one.digest for one in told.values()}) == 1
-    assert {len(one.withheld) for one in told.values()} == {len(fact.between.cells)}
+    assert {len(one.suppressed) for one in told.values()} == {len(fact.intervals.cells)}
     metadata = json.loads((release / "datapackage.json").read_text())
     assert {one["format"] for one in metadata["resources"] if "in_part" in one} == {*FORMATS} - {"xlsx"}
     assert verify(build.folder.path).verified
@@ -73,11 +73,15 @@ def test_a_ledger_and_the_next_build_know_what_went_out_in_part(tmp_path: Path) 
     (entry,) = read_ledger(tmp_path / "led").entries
     (told,) = entry.known["facts"]
     assert told["view"] == ["area", "age"]
-    (own,) = part_facts(first.made.found.parts, {}, first.made.table, first.folder.stage("release"))
-    assert len(told["withheld"]["cells"]) == own["withheld"]
+    (own,) = suppressed_table_facts(
+        first.made.found.suppressed_tables, {}, first.made.table, first.folder.stage("release")
+    )
+    assert len(told["withheld"]["cells"]) == own["suppressed"]
     more = {"release": {"require": ["area*sex*edu"]}, "ledger": "led"}
     second = built(config(tmp_path, "second", **more))
-    assert [fact.view for fact in second.made.known.facts] == [fact.view for fact in first.made.found.parts.facts]
+    assert [fact.view for fact in second.made.known.facts] == [
+        fact.view for fact in first.made.found.suppressed_tables.facts
+    ]
     assert verify(second.folder.path).verified
     with pytest.raises(SdcError, match=r"area\*age is"):
         built(config(tmp_path, "third", release={"require": ["area*age"]}, ledger="led"))
@@ -94,7 +98,7 @@ def test_a_ledger_and_earlier_know_what_went_out_rounded(rounded_yearbook: Build
     for more in ({"ledger": "led"}, {"earlier": [{"folder": str(rounded_yearbook.folder.stage("release"))}]}):
         second = built(config(tmp_path, "second", release=only, **more))
         assert {fact.identity for fact in second.made.known.facts} == {
-            fact.identity for fact in own.found.parts.facts if fact.view not in second.made.known.release
+            fact.identity for fact in own.found.suppressed_tables.facts if fact.view not in second.made.known.release
         }
         assert verify(second.folder.path).verified
         with pytest.raises(SdcError, match=r"area\*age is"):
@@ -105,12 +109,12 @@ def test_a_ledger_and_earlier_know_what_went_out_rounded(rounded_yearbook: Build
 
 
 def test_the_next_way_is_taken_where_one_does_not_do(tmp_path: Path) -> None:
-    ways = {"of": "area*age", "how": ["withhold", "round"], "base": 5, "most": 0.01}
-    release = {"require": REQUIRED[:2], "in_part": [ways, {"of": "age*edu"}]}
-    assert [part.base for part in built(config(tmp_path, release=release)).made.found.parts.tables] == [5]
-    ways["most"] = 0.5
+    ways = {"of": "area*age", "by": ["suppression", "rounding"], "base": 5, "max_share": 0.01}
+    release = {"require": REQUIRED[:2], "protect": [ways, {"of": "age*edu"}]}
+    assert [part.base for part in built(config(tmp_path, release=release)).made.found.suppressed_tables.tables] == [5]
+    ways["max_share"] = 0.5
     found = built(config(tmp_path, "other", release=release)).made.found
-    assert [part.base for part in found.parts.tables] == [0]
+    assert [part.base for part in found.suppressed_tables.tables] == [0]
 
 
 def withheld_by_names(release: Path) -> set[tuple[str, str]]:
@@ -136,9 +140,9 @@ def test_the_next_edition_withholds_what_the_one_before_did(yearbook: Build, tmp
 
 
 def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is_wished_for(tmp_path: Path) -> None:
-    release = {"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}], "on_conflict": "drop"}
+    release = {"require": REQUIRED, "protect": [{"of": "area*age", "max_share": 0.01}], "on_conflict": "drop"}
     found = built(config(tmp_path, release=release)).made.found
-    assert found.parts.facts == ()
+    assert found.suppressed_tables.facts == ()
     assert found.required is not None
     assert len(found.required.refused) == 1
 
@@ -146,9 +150,9 @@ def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is
 @pytest.mark.parametrize(
     ("how", "part", "said"),
     [
-        ({}, "in_part", r"told to end before area\*age was proven in part"),
-        ({"how": "coarsen"}, "in_part", r"told to end before area\*age was proven in part"),
-        ({"how": "coarsen"}, "coarsening", "told to end before it was found which"),
+        ({}, "in_part", r"told to end before area\*age was protected and proven"),
+        ({"by": "recoding"}, "in_part", r"told to end before area\*age was protected and proven"),
+        ({"by": "recoding"}, "coarsening", "told to end before it was found which"),
     ],
 )
 def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(
@@ -158,17 +162,17 @@ def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(
     where, over = ("sdc.stages.assemble", 4) if part == "coarsening" else ("sdc.search.best", 3)
     ended = getattr(import_module(where), name)
     monkeypatch.setattr(f"{where}.{name}", lambda *asked: ended(*asked[:over], Deadline(0.0)))
-    release = {"require": REQUIRED, "in_part": [{"of": "area*age", **how}]}
+    release = {"require": REQUIRED, "protect": [{"of": "area*age", **how}]}
     with pytest.raises(NotReleasableError, match=said):
         built(config(tmp_path, release=release))
     build = built(config(tmp_path, release=release | {"on_conflict": "drop"}))
     assert verify(build.folder.path).verified
-    assert build.made.found.parts.facts == ()
+    assert build.made.found.suppressed_tables.facts == ()
     assert build.made.found.ended_after == {part: 0}
     assert re.search(said, report_of(build))
 
 
-COARSENED = {"require": REQUIRED, "in_part": [{"of": "area*age", "how": "coarsen"}]}
+COARSENED = {"require": REQUIRED, "protect": [{"of": "area*age", "by": "recoding"}]}
 
 
 def test_what_goes_out_with_merged_categories_is_like_any_other(tmp_path: Path) -> None:
@@ -179,14 +183,14 @@ def test_what_goes_out_with_merged_categories_is_like_any_other(tmp_path: Path) 
     made, release = build.made, build.folder.stage("release")
     schema = made.table.schema
     assert made.found.required is not None
-    assert (made.found.required.in_part, made.found.parts.tables) == ((st.parse("area*age", schema),), ())
+    assert (made.found.required.in_part, made.found.suppressed_tables.tables) == ((st.parse("area*age", schema),), ())
     ((of, instead),) = build.coarsened.items()
     assert (st.label(of, schema), {*st.names(instead, schema)}) == ("area*age", {"area_merged", "age"})
-    (told,) = part_facts(made.found.parts, build.coarsened, made.table, release)
+    (told,) = suppressed_table_facts(made.found.suppressed_tables, build.coarsened, made.table, release)
     assert told.pop("file") in {path.name for path in release.iterdir()}
     left = schema.sizes[schema.index("area_merged")] * 6
     assert told == {
-        "sub_table": ["area", "age"], "how": "coarsen", "cells": 24 * 6, "left": left, "by": ["age", "area_merged"]
+        "sub_table": ["area", "age"], "by": "recoding", "cells": 24 * 6, "left": left, "recoded": ["age", "area_merged"]
     }  # fmt: skip
     (published,) = (one for one in read_published(release) if {*one.table.schema.names} == {"age", "area_merged"})
     assert published.table.total == 6000
@@ -202,35 +206,38 @@ def test_what_goes_out_with_merged_categories_is_like_any_other(tmp_path: Path) 
 
 
 def test_cells_that_weigh_much_are_shown_rather_than_others(tmp_path: Path, yearbook: Build) -> None:
-    (fact,) = yearbook.made.found.parts.facts
-    assert fact.between is not None
-    weights = {tuple(cell): 1000 for cell in fact.between.cells.tolist()}
+    (fact,) = yearbook.made.found.suppressed_tables.facts
+    assert fact.intervals is not None
+    weights = {tuple(cell): 1000 for cell in fact.intervals.cells.tolist()}
     lines = [f"age{age:02},area{area:02},{weight}" for (area, age), weight in weights.items()]
     build = built(weighed(tmp_path, ["age,area,weight", *lines]))
-    (other,) = build.made.found.parts.facts
-    assert other.between is not None
+    (other,) = build.made.found.suppressed_tables.facts
+    assert other.intervals is not None
     small = build.made.table.marginal(other.view)
     small = small.codes[small.counts <= 2]
-    both = {*map(tuple, other.between.cells.tolist())} & {*weights}
+    both = {*map(tuple, other.intervals.cells.tolist())} & {*weights}
     # small ones are withheld whatever they weigh
     assert {*map(tuple, small.tolist())} <= both
     assert len(both) < len(weights)
     assert not verify(build.folder.path).failures
-    assert build.config.release.in_part[0].cost.weights[0] == ("age", "area", "weight")  # type: ignore[union-attr]
+    assert build.config.release.protect[0].cost.weights[0] == ("age", "area", "weight")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
     ("release", "message"),
     [
         (
-            {"require": REQUIRED[:2], "in_part": [{"of": "area*age", "how": "round", "base": 2}]},
+            {"require": REQUIRED[:2], "protect": [{"of": "area*age", "by": "rounding", "base": 2}]},
             r"area\*age rounded: no proof was found that every at-risk cell keeps the width, nor every small cell",
         ),
         (
-            {"require": REQUIRED, "in_part": [{"of": "area*age", "how": "coarsen", "most": 0.01}]},
-            "nothing merges away its small counts in as few cells as in_part allows",
+            {"require": REQUIRED, "protect": [{"of": "area*age", "by": "recoding", "max_share": 0.01}]},
+            "nothing merges away its small counts in as few cells as protect allows",
         ),
-        ({"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}]}, r"of area\*age \d+ of 144 cells would"),
+        (
+            {"require": REQUIRED, "protect": [{"of": "area*age", "max_share": 0.01}]},
+            r"of area\*age \d+ of 144 cells would",
+        ),
     ],
 )
 def test_what_is_not_proven_is_refused_before_anything_is_public(

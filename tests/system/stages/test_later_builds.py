@@ -21,7 +21,7 @@ from tests.profiles import scaled
 
 COLUMNS = ("marital_stat", "race", "sex", "region_of_previous_residence", "citizenship", "tax_filer_stat", "year")
 LATER = 5
-RELEASE: dict[str, Any] = {"in_part": "withhold", "required_only": True, "on_conflict": "drop", "seconds": 20.0}
+RELEASE: dict[str, Any] = {"protect": "suppression", "required_only": True, "on_conflict": "drop", "seconds": 20.0}
 
 
 def refusal(publish: Callable[[str, list[str]], Build], name: str, sub_table: str) -> NotReleasableError | None:
@@ -53,7 +53,7 @@ def test_after_a_yearbook_more_can_be_published(
     first = publish("yearbook", rng.choice(tables, 3, replace=False).tolist())
     schema = first.made.table.schema
     implied = [st.label(element, schema) for element in first.made.found.release.frontier if element]
-    parts = first.made.found.parts.labels(schema)
+    parts = first.made.found.suppressed_tables.labels(schema)
     for later in range(LATER):
         again = rng.choice(implied or parts) if later % 2 and (implied or parts) else rng.choice(tables)
         if (refused := refusal(publish, f"later{later}", str(again))) is not None:

@@ -63,7 +63,7 @@ POINTS = {
 def test_a_build_killed_around_its_entry_publishes_what_the_entry_says(point: str, tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text(TABLE)
     new_ledger(tmp_path / "led")
-    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}]}
+    release = {"require": ["A", "B"], "protect": [{"of": "A*B"}]}
     file = written(tmp_path, "t", table={"path": "table.csv"}, release=release, ledger="led")
     killed = subprocess.run([sys.executable, "-c", DIES, str(file), point], stderr=subprocess.PIPE, timeout=900)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -34,7 +34,7 @@ FORGERS = [10, pytest.param(1000, marks=[pytest.mark.slow, pytest.mark.timeout(3
 
 
 def config(folder: Path, name: str, *require: str, **more: Any) -> Path:
-    release = {"require": [*require], "required_only": True, "in_part": "withhold"}
+    release = {"require": [*require], "required_only": True, "protect": "suppression"}
     sections = {"table": {"path": "t.csv"}, "risk": RISK, "release": release, "assessment": "proven"}
     return written(folder, name, **sections, ledger="led", **more)
 

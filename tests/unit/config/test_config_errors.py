@@ -86,10 +86,10 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
         ("name: small", "name: small\nrelease: {seconds_per_cell: 0}", "release.seconds_per_cell = 0: .*more than 0"),
         (
             "name: small",
-            "name: small\nrelease: {in_part: [{of: A, how: round, base: 1}]}",
-            r": release.in_part.0.base = 1: should be greater than or equal to 2 \(what counts are rounded to[^=]*\)$",
+            "name: small\nrelease: {in_part: [{of: A, by: rounding, base: 1}]}",
+            r": release.protect.0.base = 1: should be greater than or equal to 2 \(what counts are rounded to[^=]*\)$",
         ),
-        ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: money}]}", r": release.in_part.0.cost ="),
+        ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: money}]}", r": release.protect.0.cost ="),
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: {weight: 1}}]}", r"cost.weights is missing"),
         ("name: small", "name: small\nwidths: {most: 0}", "widths.most = 0"),
         ("name: small", "name: small\nwidths: {threshold: 3, most: 9}", "threshold = 3 and most are both given"),

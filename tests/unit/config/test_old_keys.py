@@ -14,9 +14,10 @@ import sdc
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config, with_settings
-from sdc.config.given import settings_of
+from sdc.config.given import settings_of, with_given
 from sdc.config.old_keys import OLD_KEYS, OldKeyWarning, current_key
 from sdc.config.reference import explained
+from sdc.config.release import ReleaseConfig
 from sdc.data.reading import read_table
 from sdc.model.errors import ConfigError, InputError
 from sdc.stages.build import Build
@@ -24,7 +25,7 @@ from sdc.stages.stages import ASKED, STAGES
 
 SMALLEST: dict[str, Any] = {"name": "small", "table": {"path": "t.csv"}, "risk": {"min_width": 3}}
 REQUIRED: dict[str, Any] = {"release.require": ["a*b"]}
-PART = {"release.in_part": [{"of": "a*b"}]}
+PART = {"release.protect": [{"of": "a*b"}]}
 BEFORE = yaml.safe_load((Path(__file__).parent / "old_keys.yaml").read_text())
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "table.bad_records": ({"table.bad_records": "set_aside"}, {"table.invalid_records": "exclude"}, {}),
@@ -38,6 +39,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "release.only": ({"release.only": "required"}, {"release.required_only": True}, REQUIRED),
     "release.conflicts": ({"release.conflicts": "best_subset"}, {"release.on_conflict": "drop"}, REQUIRED),
     "release.like": ({"release.like": "b.csv"}, {"release.previous_pattern": "b.csv"}, PART),
+    "release.in_part": ({"release.in_part": "withhold"}, {"release.protect": "suppression"}, REQUIRED),
+    "release.protect.how": (
+        {"release.protect": [{"of": "a*b", "how": ["withhold", "coarsen", "round"], "base": 5}]},
+        {"release.protect": [{"of": "a*b", "by": ["suppression", "recoding", "rounding"], "base": 5}]},
+        {},
+    ),
+    "release.protect.most": (
+        {"release.protect": [{"of": "a*b", "most": 0.5}]},
+        {"release.protect": [{"of": "a*b", "max_share": 0.5}]},
+        {},
+    ),
     "release.breadth": ({"release.breadth": 1}, {"release.first_dimension": 1}, {}),
     "release.questions": ({"release.questions": 9}, {"release.max_evaluations": 9}, {}),
     "server.rules.rule": (
@@ -83,7 +95,7 @@ def test_an_old_key_means_what_the_new_one_means(old: str, file: Path) -> None:
     assert explained(old) == explained(current_key(old))
 
 
-@pytest.mark.parametrize("old", [old for old in CASES if current_key(old) != old])
+@pytest.mark.parametrize("old", [old for old, (before, now, _) in CASES.items() if [*before] != [*now]])
 def test_an_old_and_a_new_key_together_are_refused(old: str, file: Path) -> None:
     before, now, beside = CASES[old]
     refused, content = (
@@ -95,6 +107,12 @@ def test_an_old_and_a_new_key_together_are_refused(old: str, file: Path) -> None
     for settings in (before | now, now | before):
         with pytest.raises(ConfigError, match=refused):
             read(file, content, settings)
+
+
+def test_both_in_one_section_of_a_list_are_refused(file: Path) -> None:
+    section = {"of": "a*b", "how": "withhold", "by": "suppression"}
+    with pytest.raises(ConfigError, match=r"release\.protect\.how is the old name of release\.protect\.by, and both"):
+        read(file, SMALLEST, {"release.protect": [section]})
 
 
 def test_a_value_that_an_old_key_did_not_have_is_refused(file: Path) -> None:
@@ -117,6 +135,10 @@ def test_python_takes_old_keywords_of_criteria_and_searches(tmp_path: Path) -> N
     assert len(heard) == 3
     new = {"min_frequency": 3, "require": ["a"], "required_only": True, "max_evaluations": 4}
     assert old.frontier == sdc.find_release(table, "ordered", min_width=2, **new).frontier
+    with pytest.warns(FutureWarning, match="^best_subset goes with the next version; write on_conflict='drop'"):
+        assert with_given(ReleaseConfig(), {"best_subset": True}).on_conflict == "drop"
+    with pytest.raises(InputError, match="best_subset is the old name of on_conflict, and both are given"):
+        with_given(ReleaseConfig(), {"best_subset": True, "on_conflict": "drop"})
     with pytest.raises(ConfigError, match=r"n_rule is the old name of risk\.min_frequency, and both are given"):
         sdc.criteria(min_width=2, n_rule=3, min_frequency=3)
     with pytest.raises(ConfigError, match=r"release\.questions is the old name of release\.max_evaluations, and both"):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.feasible.witnesses import Witnesses, lifted
-from sdc.model.fact import withheld
+from sdc.model.fact import suppressed_fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable
@@ -41,7 +41,7 @@ def test_lifted_tables_are_feasible_and_show_what_the_components_showed(data: hs
     view = closed(data.draw(hs.integers(1, 31)))
     inside = table.marginal(view).schema
     places = data.draw(hs.sets(hs.integers(0, inside.cells - 1), min_size=1))
-    fact = withheld(view, inside.keys.unpack(np.array(sorted(places))), table.total, "earlier")
+    fact = suppressed_fact(view, inside.keys.unpack(np.array(sorted(places))), table.total, "earlier")
     known = Knowledge.of(table, release, NO_ZEROS, [fact])
     evaluator = RiskEvaluator(table, known, Criteria.of(2, 3))
     evaluation = evaluator.evaluate(Release.of([]), Depth.FULL)

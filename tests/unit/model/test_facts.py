@@ -20,13 +20,13 @@ from sdc.bounds.method import cell_bounds, cheap_bounds, method_names
 from sdc.feasible import sparsest
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations
-from sdc.feasible.own_cells import narrow, own_cells
+from sdc.feasible.suppressed_cells import narrow, primary_cells
 from sdc.feasible.walk import find, reached, shift
 from sdc.feasible.witness_pool import WitnessPool
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, combine
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.fact import NO_FACTS, Fact, withheld
+from sdc.model.fact import NO_FACTS, Fact, suppressed_fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
@@ -336,8 +336,8 @@ def test_a_cell_that_others_tell_is_not_to_be_protected() -> None:
     public, view = Knowledge.of(table, Release.of([area, 0b110]), NO_ZEROS, NO_FACTS), area | kind
     assert narrow(table, view, public, 1).tolist() == [True] * 4 + [False] * 4
     cells = schema.restrict(st.members(view)).keys.unpack(np.arange(8))
-    part = public.telling([withheld(view, cells, table.total, "in part")])
-    kept = own_cells(table, part, public, 2, 1)
+    part = public.plus_facts([suppressed_fact(view, cells, table.total, "in part")])
+    kept = primary_cells(table, part, public, 2, 1)
     assert (kept.places.tolist(), kept.counts.tolist()) == ([4], [1])
 
 
@@ -348,9 +348,9 @@ def test_the_only_suppressed_cell_is_told_by_the_total(counts: list[int], hidden
     """Which is public: it cannot be protected any more, and hinders nothing. Two cells may still share what is left."""
     schema = Schema((Variable("a", tuple("xyz"[: len(counts)])),))
     table = Table.of(schema, np.arange(len(counts))[:, None], np.array(counts))
-    fact = withheld(1, np.array(hidden)[:, None], table.total, "before")
-    public = Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS).telling([fact])
-    assert own_cells(table, public, public, 2, 1).places.tolist() == kept
+    fact = suppressed_fact(1, np.array(hidden)[:, None], table.total, "before")
+    public = Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS).plus_facts([fact])
+    assert primary_cells(table, public, public, 2, 1).places.tolist() == kept
 
 
 # f. Walks

@@ -17,12 +17,12 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
+from sdc.protect.release import protect
+from sdc.protect.request import ProtectionRequest
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
-from sdc.search.constraints import ProtectionRequest
-from sdc.search.parts import in_part
 from sdc.stages.subject import knowledge
 from tests import reference
 from tests.levels import (
@@ -125,18 +125,18 @@ def test_what_is_withheld_of_a_part_makes_no_such_group_safe(night: list[int]) -
     for table in sparse(rng, scaled(CASES // 2, fewest=40)):
         rule, view = random_rule(rng, table.schema), (1 << len(table.schema)) - 1
         evaluator = RiskEvaluator(table, knows(table, NOTHING), Criteria.of(2, 1, attributes=rule))
-        for how in ("withhold", "round"):
+        for way in ("suppression", "rounding"):
             whole = evaluator.evaluate(NOTHING)
             found = (
-                in_part(evaluator, whole, [ProtectionRequest(view, (how,), base=4)])
+                protect(evaluator, whole, [ProtectionRequest(view, (way,), base=4)])
                 if evaluator.accepts(whole)
                 else None
             )
-            if found is not None and found.parts.tables:
+            if found is not None and found.suppressed_tables.tables:
                 broken = tells(table, NO_ZEROS, Release.of([view]), rule)
-                assert not (broken and how == "withhold")
-                seen[how, broken] += 1
-    assert seen.keys() == {("withhold", False), ("round", False), ("round", True)}
+                assert not (broken and way == "suppression")
+                seen[way, broken] += 1
+    assert seen.keys() == {("suppression", False), ("rounding", False), ("rounding", True)}
 
 
 def test_by_hand() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from sdc.model.fact import withheld
+from sdc.model.fact import suppressed_fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import rounded
 from sdc.model.release import NOTHING, Release
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.risk.assessment import OwnJudged
 from sdc.risk.criteria import Criteria
@@ -30,8 +30,8 @@ def with_part() -> RiskEvaluator:
     """Of a table of which small cells of A*B*C are withheld."""
     table, before = scattered(), knows(scattered(), NOTHING)
     marginal = table.marginal(0b111)
-    hidden = withheld(0b111, marginal.codes[marginal.counts <= 20], table.total, "A*B*C")
-    return RiskEvaluator(table, before.telling([hidden]), Criteria.of(6, 3), before=before)
+    hidden = suppressed_fact(0b111, marginal.codes[marginal.counts <= 20], table.total, "A*B*C")
+    return RiskEvaluator(table, before.plus_facts([hidden]), Criteria.of(6, 3), before=before)
 
 
 @given(tables_and_knowledge().filter(lambda example: len(example[0].at_risk(2)) > 2))
@@ -79,12 +79,12 @@ def test_nothing_is_searched_with_a_budget_that_is_spent(of: RiskEvaluator, rele
 def test_what_parts_tell_is_not_known_before_them() -> None:
     """Counts of 2 and 1, rounded to multiples of 3, are told closer than a width of 5: by that they stay at risk."""
     table = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
-    part = rounded(0b11, np.array([3, 3, 6, 6, 6, 0]), 3, [], table.schema, "A*B rounded")
-    told = evaluator_of(table, 5).knowing(knows(table, NOTHING).telling(part.facts))
+    part = SuppressedTable.rounded_to(0b11, np.array([3, 3, 6, 6, 6, 0]), 3, [], table.schema, "A*B rounded")
+    told = evaluator_of(table, 5).knowing(knows(table, NOTHING).plus_facts(part.facts))
     for asked in (told, told.knowing(told.known)):
         found = asked.evaluate(NOTHING).assessment
         assert (found.verdict, found.in_part) == (Verdict.UNSAFE, OwnJudged(2, 2))
-        assert "2 small cells of sub-tables in part, 2 not proven" in found.headline
+        assert "2 small cells of suppressed tables, 2 not proven" in found.headline
     found = told.knowing(told.known, told.known).evaluate(NOTHING).assessment
     assert found.in_part is None
     assert "in part" not in found.headline

@@ -15,13 +15,13 @@ from sdc.model.errors import InputError, NothingReleasableError, NotReleasableEr
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.protect.release import protect
+from sdc.protect.request import ProtectionRequest
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.n_rule import NRule
 from sdc.risk.verdict import Verdict
 from sdc.search.best import METHODS
-from sdc.search.constraints import ProtectionRequest
-from sdc.search.parts import in_part
 from sdc.stages.subject import knowledge
 from tests import reference
 from tests.levels import closed_sets, dense_of, named, random_schema, random_table
@@ -142,9 +142,9 @@ def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
         whole = evaluator.evaluate(NOTHING)
         if view in evaluator.known.release or not evaluator.accepts(whole):
             continue
-        found = in_part(evaluator, whole, [ProtectionRequest(view)])
+        found = protect(evaluator, whole, [ProtectionRequest(view)])
         assert evaluator.criteria.broken(table, found.evaluation.knowledge) is None
-        for part in found.parts.tables:
+        for part in found.suppressed_tables.tables:
             out = tuple(axis for axis in range(counts.ndim) if not st.has(view, axis))
             own, told = counts.sum(axis=out), part.fact.exactly(table.schema).reshape(counts.sum(axis=out).shape)
             assert not ((own > 0) & (own < n) & told).any()

@@ -135,7 +135,7 @@ def test_with_few_questions_what_is_worth_most_is_taken_as_long_as_it_fits() -> 
         lambda release: judged(table, refused, release),
         lambda evaluation: evaluation.verdict is Verdict.SAFE,
         dict.fromkeys(required, Fraction(1)),
-        max_evaluations=1,
+        questions=1,
     )
     found = search.run(required, judged(table, refused, Release.of([])))
     assert (found.refused, found.is_best) == ((5,), False)
@@ -168,7 +168,7 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
         api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"])
     assert "count 1" in info.value.detail or "count 2" in info.value.detail
     assert "count" not in str(info.value)
-    found = api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], best_subset=True)
+    found = api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], on_conflict="drop")
     assert found.required is not None
     assert [st.label(t, table.schema) for t in found.required.refused] == ["A*B*C*D*F"]
     assert found.sub_tables_with_total == 60
@@ -179,7 +179,7 @@ def test_a_decomposable_release_refuses_what_does_not_fit(method: str) -> None:
     table, cycle = czech_table(), ["all:2"]  # every pair joined: one clique, the full table
     with pytest.raises(NothingReleasableError, match="required"):
         api.find_release(table, method, min_width=6, require=cycle, **SHORT[method])
-    some_of_it = api.find_release(table, method, min_width=6, require=cycle, best_subset=True, **SHORT[method])
+    some_of_it = api.find_release(table, method, min_width=6, require=cycle, on_conflict="drop", **SHORT[method])
     assert some_of_it.evaluation.verdict is Verdict.SAFE
 
 

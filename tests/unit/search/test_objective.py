@@ -170,7 +170,7 @@ def test_beside_earlier_publications_it_is_what_the_release_adds(czech: Table) -
     ("given", "message"),
     [
         *(({key: {"A*B": 2}}, "by which no sub-table has a weight") for key in ("weights", "demand")),
-        ({"require": ["A*B"], "best_subset": True}, "on_conflict is drop, which needs a weight"),
+        ({"require": ["A*B"], "on_conflict": "drop"}, "on_conflict is drop, which needs a weight"),
     ],
 )
 def test_weights_are_refused_beside_it(given: dict[str, Any], message: str) -> None:

@@ -64,7 +64,7 @@ def test_a_release_has_what_its_steps_name(method: str) -> None:
 
 def test_conflicts_of_what_is_required_have_theirs() -> None:
     wanted = ["A*B*C*E*F", "A*B*D*E*F", "A*C*D*E*F"]
-    found = find_release(czech(), "ordered", min_width=6, require=wanted, best_subset=True)
+    found = find_release(czech(), "ordered", min_width=6, require=wanted, on_conflict="drop")
     assert found.required is not None
     (conflict,) = found.required.conflicts
     assert conflict.refutation is not None

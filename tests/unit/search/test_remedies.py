@@ -20,6 +20,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.protect.recoding import candidates, redesign
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
@@ -27,7 +28,6 @@ from sdc.search.blockers import blockers, near
 from sdc.search.constraints import Constraints
 from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
-from sdc.search.redesign import candidates, redesign
 from sdc.search.remedies import Remedy, promising, remedies
 from tests.profiles import scaled
 from tests.strategies import (
@@ -116,8 +116,8 @@ def test_what_a_recode_frees_is_safe_with_all_that_was_released() -> None:
     for remedy in tried:
         recode = remedy.recode
         assert set(remedy.freed) <= set(remedy.asked)
-        assert all(t not in found.release and st.is_within(t, recode.kept) for t in remedy.asked)
-        lost = [t for t in found.release.listed(5).nonzero()[0].tolist() if t and t & ~recode.kept]
+        assert all(t not in found.release and st.is_within(t, recode.remaining) for t in remedy.asked)
+        lost = [t for t in found.release.listed(5).nonzero()[0].tolist() if t and t & ~recode.remaining]
         assert remedy.lost == len(lost)
         if remedy.freed:
             together = Release.of([*recode.release(found.release).frontier, *map(recode.sub_table, remedy.freed)])
@@ -182,7 +182,7 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     evaluator = unknowing(table, Criteria.of(2, width))
     asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
-    found = redesign(evaluator, before, asked, Constraints())
+    found = redesign(evaluator, before, asked, Constraints().allows)
     best = None
     for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
         kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from sdc.model.errors import InputError, RunFolderError, SdcError
-from sdc.model.fact import Between, Fact
+from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -33,7 +33,7 @@ def records() -> Table:
 def known() -> Knowledge:
     """Of A*B three counts and one interval, of A*C those of A = 1."""
     zeros = StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),))
-    between = Between(np.array([[0, 1]], np.uint16), np.array([4]), np.array([6]))
+    between = CellIntervals(np.array([[0, 1]], np.uint16), np.array([4]), np.array([6]))
     facts = (Fact(0b011, (), between, "rounded"), Fact(0b101, ((0, (1,)),), None, "survey"))
     return Knowledge.of(records(), frontier("A", "C"), zeros, facts)
 
@@ -43,7 +43,9 @@ def known() -> Knowledge:
 def test_what_is_written_is_read(case: FactCase, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A fact without a cell in its interval tells what one without intervals does."""
     one, other, third = (tmp_path_factory.mktemp("known") for _ in range(3))
-    facts = (f if f.between is not None and len(f.between.cells) else replace(f, between=None) for f in case.facts)
+    facts = (
+        f if f.intervals is not None and len(f.intervals.cells) else replace(f, intervals=None) for f in case.facts
+    )
     told = replace(case.known, facts=tuple(facts))
     for folder, content in (one, case.known), (other, told), (third, told):
         write_known(content, folder, hidden=["x"])
@@ -64,7 +66,7 @@ def test_nothing_known(tmp_path: Path) -> None:
 def test_variables_may_have_the_names_of_columns(tmp_path: Path) -> None:
     schema = Schema((Variable("low", ("a", "b")), Variable("high", ("c", "d"))))
     table = Table.of(schema, np.array([[0, 0], [1, 1]]), np.array([3, 4]))
-    fact = Fact(0b11, (), Between(np.array([[0, 0]], np.uint16), np.array([2]), np.array([5])), "rounded")
+    fact = Fact(0b11, (), CellIntervals(np.array([[0, 0]], np.uint16), np.array([2]), np.array([5])), "rounded")
     told = Knowledge.of(table, frontier("A"), NO_ZEROS, (fact,))
     write_known(told, tmp_path)
     assert read_known(tmp_path, table) == told

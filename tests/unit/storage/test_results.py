@@ -24,10 +24,10 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.marginal import CellMarginals
-from sdc.model.parts import NO_PARTS
 from sdc.model.recode import Recode
 from sdc.model.release import NOTHING, Release, release_facts
 from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment, assessment_facts
 from sdc.risk.critical_width import critical_widths
@@ -71,7 +71,7 @@ def test_a_search_comes_back(method: str, czech: Table, tmp_path: Path) -> None:
     told = results.read_search(tmp_path, czech.schema)
     for name in ("release", "steps", "graph", "trace", "reason", "simulated", "candidates", "ended_after"):
         assert getattr(told, name) == getattr(found, name), name
-    assert (told.required, told.parts, told.halvings) == (None, NO_PARTS, None)
+    assert (told.required, told.suppressed_tables, told.halvings) == (None, NO_SUPPRESSED_TABLES, None)
     assert bool(told.ended_after) == ("deadline" in SEARCHES[method])
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["frontier"] == [st.names(element, czech.schema) for element in found.release.frontier]
@@ -82,7 +82,7 @@ def test_a_search_comes_back(method: str, czech: Table, tmp_path: Path) -> None:
 
 
 def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], best_subset=True)
+    found = find_release(czech, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], on_conflict="drop")
     results.write_search(found, czech.schema, tmp_path)
     told = results.read_search(tmp_path, czech.schema).required
     assert told is not None

@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
-from sdc.model.fact import withheld
+from sdc.model.fact import suppressed_fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -213,7 +213,7 @@ def test_every_cell_with_a_positive_fit_is_listed() -> None:
 
 def test_what_is_public_in_part_is_not_fitted() -> None:
     table = czech()
-    part = withheld(3, np.array([[0, 0]], np.uint16), table.total, "A*B in part")
+    part = suppressed_fact(3, np.array([[0, 0]], np.uint16), table.total, "A*B in part")
     known = Knowledge.of(table, frontier("A", "C"), NO_ZEROS, [part])
     found, alone = fit_model(table, known), fit_model(table, knows(table, frontier("A", "C")))
     assert (found.facts, alone.facts) == (1, 0)
@@ -232,7 +232,7 @@ def test_a_decomposable_release_of_more_cells_than_anybody_lists() -> None:
     assert found.degrees_of_freedom == found.fitted_cells - 471
     assert {term.estimable for term in found.terms} == {None}
     assert found.deviance > 0
-    with pytest.raises(InputError, match="cells have a positive fit, and at most 4,194,304 are listed; keep fewer"):
+    with pytest.raises(InputError, match="cells have a positive fit, and at most 4,194,304 are listed; use fewer"):
         found.to_arrow()
 
 

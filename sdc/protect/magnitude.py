@@ -16,7 +16,7 @@ from sdc.model.alike import Alike, alikes, decimal_of, require_apart
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.named import Rows, Tabular
 from sdc.model.totals import is_reserved, is_usual
-from sdc.treat.dominance import Judged, Rules, Values, judge
+from sdc.protect.dominance import Judged, Rules, Values, judge
 
 PLACES, MOST_PLACES = 6, 18  # decimals of a unit where the values have no more, and at most
 LIMIT = 10 ** (18 + MOST_PLACES)  # of a value, in the finest unit

@@ -14,13 +14,13 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.protect.release import rounded_beside
+from sdc.protect.suppression import Protection, suppress_jointly
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.search.parts import rounded_beside
-from sdc.search.withholding import InParts, withhold
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
 from tests.strategies import Backwards, dense, schema_of
@@ -29,10 +29,10 @@ from tests.suppressed import Case, cases
 CASES = scaled(500, fewest=60)
 
 
-def published(case: Case) -> InParts | None:
+def published(case: Case) -> Protection | None:
     """What goes out in part, where all is proven; None where it is refused."""
     try:
-        found = withhold(case.evaluator, case.views)
+        found = suppress_jointly(case.evaluator, case.views)
     except NotReleasableError:
         return None
     return found if found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE else None
@@ -47,11 +47,11 @@ def test_whoever_reads_all_parts_pins_no_small_count_of_the_table_nor_of_a_part(
             refused += 1
             continue
         try:
-            tables = case.agreeing(found.hidden)
+            tables = case.agreeing(found.flags)
         except TooManyTablesError:
             continue
         assert (np.ptp(tables, axis=0)[case.at_risk] >= case.min_width).all()
-        for view, hidden, own in zip(case.views, found.hidden, found.own, strict=True):
+        for view, hidden, own in zip(case.views, found.flags, found.primary, strict=True):
             counts, ranges = case.of(view, case.table.dense)[0], case.of(view, tables)
             small = np.flatnonzero(case.is_small(counts))
             assert hidden[small].all()
@@ -61,7 +61,7 @@ def test_whoever_reads_all_parts_pins_no_small_count_of_the_table_nor_of_a_part(
             assert (ranges.min(axis=0)[small] <= own.inner[:, 0]).all()
             assert (ranges.max(axis=0)[small] >= own.inner[:, 1]).all()
             if own.refuted.any():
-                before = case.of(view, case.agreeing([np.ones_like(flags) for flags in found.hidden]))
+                before = case.of(view, case.agreeing([np.ones_like(flags) for flags in found.flags]))
                 assert (np.ptp(before, axis=0)[small][own.refuted] < case.min_width).all()
             whole, in_part = whole + (not hidden.any()), in_part + bool(hidden.any() and not hidden.all())
         several += len(case.views) > 1
@@ -93,21 +93,22 @@ def test_areas_go_out_in_part_and_what_is_withheld_depends_on_no_order(views: tu
     assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
     assert evaluator.evaluate(Release.of(views)).verdict is not Verdict.SAFE
     found, again = (
-        withhold(replace(evaluator, effort=effort), views) for effort in (Effort(), Effort(executor=Backwards()))
+        suppress_jointly(replace(evaluator, effort=effort), views)
+        for effort in (Effort(), Effort(executor=Backwards()))
     )
     proof = Support(found.evaluator.known, found.evaluator.pool).proof()
     assert found.evaluator.criteria.unproven(table, found.evaluator.known, proof) == 0
     assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
     # and whoever knows the parts alone proves it anew
     assert RiskEvaluator(table, found.evaluator.known, Criteria.of(2, 3)).evaluate(NOTHING).verdict is Verdict.SAFE
-    for view, hidden, other in zip(views, found.hidden, again.hidden, strict=True):
+    for view, hidden, other in zip(views, found.flags, again.flags, strict=True):
         counts = table.marginal(view).dense.reshape(-1)
         assert hidden[(counts > 0) & (counts <= 2)].all()
         assert hidden.sum() < len(hidden) / 2
         assert (hidden == other).all()
     whole = Release.of(views)
-    assert sum(map(len, (own.counts for own in found.own))) > 0
-    assert all((own.inner[:, 1] - own.inner[:, 0] >= 3).all() for own in found.own)
+    assert sum(map(len, (own.counts for own in found.primary))) > 0
+    assert all((own.inner[:, 1] - own.inner[:, 0] >= 3).all() for own in found.primary)
     assert found.evaluator.evaluate(whole).verdict is not Verdict.SAFE
 
 
@@ -116,10 +117,10 @@ def test_what_is_withheld_and_proves_nothing_is_shown_again() -> None:
     table, known = yearbook(np.random.default_rng(4))
     evaluator = RiskEvaluator(table, known, Criteria.of(2, 3))
     everything = {0b0011: np.ones(24 * 6, np.bool_)}
-    free, begun = (withhold(evaluator, [0b0011], start, mends=False) for start in (None, everything))
-    assert free.hidden[0].sum() < begun.hidden[0].sum() < 24 * 6
-    mended = withhold(evaluator, [0b0011], everything)
-    assert mended.hidden[0].sum() < free.hidden[0].sum()
+    free, begun = (suppress_jointly(evaluator, [0b0011], start, mends=False) for start in (None, everything))
+    assert free.flags[0].sum() < begun.flags[0].sum() < 24 * 6
+    mended = suppress_jointly(evaluator, [0b0011], everything)
+    assert mended.flags[0].sum() < free.flags[0].sum()
     assert mended.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
 
 
@@ -127,7 +128,7 @@ def test_a_budget_that_is_too_small_publishes_nothing() -> None:
     table, known = yearbook(np.random.default_rng(4))
     evaluator = RiskEvaluator(table, known, Criteria.of(2, 3), effort=Effort(Budget(seconds=1e-3)))
     with pytest.raises(NotReleasableError, match=r"small cells of A\*B were not proven to keep a width of 3"):
-        withhold(evaluator, [0b0011])
+        suppress_jointly(evaluator, [0b0011])
 
 
 def test_a_small_cell_that_is_told_already_is_withheld_and_named() -> None:
@@ -135,9 +136,9 @@ def test_a_small_cell_that_is_told_already_is_withheld_and_named() -> None:
     table = dense(schema_of([2, 2, 2]), [1, 1, 0, 0, 9, 8, 0, 0])
     evaluator = RiskEvaluator(table, Knowledge.of(table, Release.of([0b001, 0b010]), NO_ZEROS, ()), Criteria.of(2, 2))
     assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
-    found = withhold(evaluator, [0b011])
+    found = suppress_jointly(evaluator, [0b011])
     assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
-    (hidden,), (own,) = found.hidden, found.own
+    (hidden,), (own,) = found.flags, found.primary
     assert hidden.tolist() == [True, False, False, False]
     assert (own.cells.tolist(), own.inner.tolist(), own.refuted.tolist()) == ([[0, 0]], [[2, 2]], [True])
 
@@ -146,8 +147,8 @@ def test_small_cells_of_what_was_in_part_before_keep_their_width_too() -> None:
     """The sum of the second row is 1 and was rounded: cells are withheld that let it move."""
     table = dense(schema_of([3, 2]), [2, 2, 0, 1, 0, 5])
     begun = RiskEvaluator(table, Knowledge.of(table, NOTHING, NO_ZEROS, ()), Criteria.of(1, 1))
-    evaluator = begun.knowing(begun.known.telling(rounded_beside(begun, 0b11, 3).facts))
+    evaluator = begun.knowing(begun.known.plus_facts(rounded_beside(begun, 0b11, 3).facts))
     assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
-    found = withhold(evaluator, [0b11])
+    found = suppress_jointly(evaluator, [0b11])
     assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
-    assert not found.hidden[0].all()
+    assert not found.flags[0].all()

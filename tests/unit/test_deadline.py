@@ -12,13 +12,13 @@ import pytest
 
 from sdc.api import find_release
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import Deadline
 from sdc.executor import InProcess
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Verdict
 from sdc.search.best import FoundRelease
-from sdc.search.deadline import Deadline
 from sdc.search.reasons import NOTHING_ELSE
 from sdc.stages.assemble import Watch
 from tests.helpers.deadlines import AfterLooks
@@ -111,18 +111,18 @@ def test_a_question_that_is_not_answered_in_time_does_not_count(tmp_path: Path) 
     assert len(counts) > 1
 
 
-@pytest.mark.parametrize("best_subset", [False, True])
-def test_what_is_required_is_proven_first_or_nothing_goes_out(best_subset: bool) -> None:
-    what = "before any of the required sub-tables" if best_subset else "before all of the required sub-tables"
+@pytest.mark.parametrize("on_conflict", ["refuse", "drop"])
+def test_what_is_required_is_proven_first_or_nothing_goes_out(on_conflict: str) -> None:
+    what = "before any of the required sub-tables" if on_conflict == "drop" else "before all of the required sub-tables"
     with pytest.raises(NothingReleasableError, match=f"told to end after 0 questions, {what}") as told:
-        found_by("ordered", czech_table(), require=["A*B"], best_subset=best_subset, deadline=Deadline(0.0))
-    assert ("best subset" in str(told.value)) is not best_subset
+        found_by("ordered", czech_table(), require=["A*B"], on_conflict=on_conflict, deadline=Deadline(0.0))
+    assert ("best subset" in str(told.value)) is (on_conflict == "refuse")
 
 
 @pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
 def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method: str, tmp_path: Path) -> None:
     """One with more time comes to no less."""
-    table, required = scattered(), {"require": ["all:2"], "best_subset": True}
+    table, required = scattered(), {"require": ["all:2"], "on_conflict": "drop"}
     kept = []
     for moment in (3, 5, 30):
         found = told_to_end(method, table, moment, tmp_path, **required)
@@ -141,7 +141,7 @@ def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method
 def test_what_is_proven_after_the_best_subset_is_not_called_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A required sub-table may still grow with all others."""
     monkeypatch.setattr(Deadline, "halved", AfterLooks(most=3))
-    found = found_by("ordered", scattered(), require=["all:2"], best_subset=True)
+    found = found_by("ordered", scattered(), require=["all:2"], on_conflict="drop")
     became = found.required
     assert became is not None
     assert "the best subset that was proven by then has 2 of them" in (found.reason or "")

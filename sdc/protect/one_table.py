@@ -1,7 +1,7 @@
-"""Suppression: which cells of one table to withhold so that what stays, added and subtracted, pins no small count.
+"""Suppression: which cells of one table to suppress so that what stays, added and subtracted, pins no small count.
 
 That these cells were chosen tells more: whoever chooses alike from each table that agrees can rule some of them out.
-Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of the counts of 1 that are withheld.
+Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of the counts of 1 that are suppressed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.protect.rounding import Dense, checked
+from sdc.protect.suppression import protection_intervals, suppress_jointly
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT, TOTAL
-from sdc.search.rounding import Dense, checked
-from sdc.search.withholding import withhold
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
 from sdc.solve.linear import Sums, cheapest
@@ -44,28 +44,28 @@ KEPT = 512  # tables that agree, the newest
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Suppressed(Tabular):
-    """Which cells are withheld.
+    """Which cells are suppressed.
 
-    counts    of the table, those of withheld cells too, which are confidential
-    withheld  flags of its shape
+    counts    of the table, those of suppressed cells too, which are confidential
+    suppressed  flags of its shape
     bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest, all
               margins and the structural zeros
-    weight    the records in withheld cells
+    weight    the records in suppressed cells
     optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
               proven the best. Confidential, as it helps to rule out tables
     margins   whether all its margins are public with it; else those are that were
-    refuted   (n, axes) codes of sensitive cells that are too narrow by what is public without it: no cell withheld
+    refuted   (n, axes) codes of sensitive cells that are too narrow by what is public without it: no cell suppressed
               helps these. Confidential
     judged_whole  whether every at-risk cell of the whole table was judged too, and not the small ones of this alone
 
     Examples
     --------
     >>> sdc.suppress("czech_auto_workers.csv", by="A*C", min_width=3)
-    0 of 4 cells withheld; small_count=2
+    0 of 4 cells suppressed; small_count=2
     """
 
     counts: Dense
-    withheld: Flags
+    suppressed: Flags
     bounds: npt.NDArray[np.int64]
     weight: int
     optimal: bool
@@ -74,13 +74,18 @@ class Suppressed(Tabular):
     judged_whole: bool = False
 
     @property
+    def withheld(self) -> Flags:
+        """The old name of `suppressed`, for one release."""
+        return self.suppressed
+
+    @property
     def headline(self) -> str:
-        return f"{int(self.withheld.sum()):,} of {self.withheld.size:,} cells withheld"
+        return f"{int(self.suppressed.sum()):,} of {self.suppressed.size:,} cells suppressed"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """Every cell of the table, its count None where it is withheld."""
+        """Every cell of the table, its count None where it is suppressed."""
         cells = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
-        told = zip(self.counts.reshape(-1).tolist(), self.withheld.reshape(-1).tolist(), strict=True)
+        told = zip(self.counts.reshape(-1).tolist(), self.suppressed.reshape(-1).tolist(), strict=True)
         return {**cells, COUNT: [None if hidden else count for count, hidden in told]}
 
     def listed(self, schema: Schema) -> list[dict[str, Any]]:
@@ -105,33 +110,33 @@ def suppress(
     zeros: Flags | None = None,
     solves: int = SOLVES,
 ) -> Suppressed:
-    """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
+    """The cells to suppress, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
 
     counts  integers of any shape; its margins with one variable summed out stay public, and so all others
             of one variable its labels are known, which say that a category with records has some
-    zeros   flags of its shape: cells that everybody knows to be 0; none of them is withheld, for it protects nothing
+    zeros   flags of its shape: cells that everybody knows to be 0; none of them is suppressed, for it protects nothing
 
     By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
-    narrow bounds, one of the cells that are public then must be withheld too ([DKS] section 5; Fischetti and Salazar
-    2001). After so many solves all cells are withheld but those that protection does without. InputError for counts
+    narrow bounds, one of the cells that are public then must be suppressed too ([DKS] section 5; Fischetti and Salazar
+    2001). After so many solves all cells are suppressed but those that protection does without. InputError for counts
     below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
-    withholding all leaves a cell too narrow.
+    suppressing all leaves a cell too narrow.
     """
     intruder = _intruder(counts, small_count, min_width, zeros)
     narrow = intruder.narrow(np.ones(len(intruder.flat), np.bool_))
     if narrow:
         raise NotReleasableError(
-            f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are withheld: its margins"
-            f"{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
+            f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are suppressed: its "
+            f"margins{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
         )
     weights, cuts = intruder.flat + 1, list[npt.NDArray[np.int64]]()
     needs = _never_alone(intruder)
     while intruder.solves < solves:
-        withheld = _cheapest(weights, intruder, needs, cuts)
-        narrow = intruder.narrow(withheld)
+        suppressed = _cheapest(weights, intruder, needs, cuts)
+        narrow = intruder.narrow(suppressed)
         if not narrow:
-            return intruder.suppressed(withheld, optimal=intruder.proven)
-        cuts += [_cut(intruder, withheld, cell) for cell in narrow if intruder.solves < solves]
+            return intruder.suppressed(suppressed, optimal=intruder.proven)
+        cuts += [_cut(intruder, suppressed, cell) for cell in narrow if intruder.solves < solves]
     return intruder.suppressed(_greedy(intruder), optimal=False)
 
 
@@ -155,41 +160,41 @@ def suppress_beside(
     before: Knowledge | None = None,
     witnesses: Witnesses | None = None,
 ) -> Suppressed:
-    """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
+    """The cells of a sub-table to suppress, so that the others may be public beside what is known of the table.
 
-    Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be:
-    then the search begins with the cells that `suppress` finds, and withholds others where these do not do beside
-    all else. Where no choice does, all cells are withheld, and where that does not do, the margins too. Every at-risk
+    Of as many cells as there are; see `sdc.protect.suppression`. Its margins are public with it where they may be:
+    then the search begins with the cells that `suppress` finds, and suppresses others where these do not do beside
+    all else. Where no choice does, all cells are suppressed, and where that does not do, the margins too. Every at-risk
     cell of the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but
-    those that what is known without it shows to be too narrow; so does every small cell of sub-tables that are in part
-    already, but those that what is known `before` these shows so.
+    those that what is known without it shows to be too narrow; so does every small cell of public
+    suppressed tables, but those that what is known `before` these shows so.
 
     witnesses  feasible tables with which the search begins
 
-    InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
+    InputError where the release has the sub-table already; NotReleasableError where suppression does not do, or where
     what is known is not safe without it; ReleaseError where the table is too large for walks.
     """
     name = st.label(subtable, table.schema)
     if subtable in known.release:
-        raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
+        raise InputError(f"{name} is in the release as it is; there is nothing to suppress")
     criteria, margins = criteria.beside(table, known), Release.of(st.margins(subtable, table.schema))
     for public in (known.plus(margins), known):
         evaluator = RiskEvaluator(table, public, criteria, effort=effort, before=before, witnesses=witnesses)
         if (answer := evaluator.evaluate(NOTHING).verdict) is not Verdict.SAFE:
             why = (
-                f"{name} cannot be published beside what is public, whatever is withheld: without it the verdict is "
+                f"{name} cannot be published beside what is public, whatever is suppressed: without it the verdict is "
                 f"{answer.name.lower()}; release less"
             )
             continue
         for everything in (False, True):
             try:
-                return _withheld(evaluator, subtable, margins=public is not known, everything=everything)
+                return _suppressed(evaluator, subtable, margins=public is not known, everything=everything)
             except NotReleasableError as error:
                 why = str(error)
     raise NotReleasableError(why)
 
 
-def _withheld(evaluator: RiskEvaluator, subtable: SubTable, *, margins: bool, everything: bool) -> Suppressed:
+def _suppressed(evaluator: RiskEvaluator, subtable: SubTable, *, margins: bool, everything: bool) -> Suppressed:
     """Beside what is known, its margins among it or not; everything that is not known to be 0, or as little as does."""
     table, criteria = evaluator.table, evaluator.criteria
     counts, least = table.marginal(subtable).dense, None
@@ -197,22 +202,24 @@ def _withheld(evaluator: RiskEvaluator, subtable: SubTable, *, margins: bool, ev
         zeros = evaluator.known.zeros.excluded(subtable, table.schema)
         least = suppress(counts, criteria.small_count, criteria.width.min_width, zeros=zeros)
     closed = table.schema.levels.closed(subtable)
-    start = {} if least is None else {closed: least.withheld.reshape(-1)}
+    start = {} if least is None else {closed: least.suppressed.reshape(-1)}
     again = np.flatnonzero(~evaluator.known.zeros.excluded(subtable, table.schema).reshape(-1)) if everything else ()
-    found = withhold(evaluator, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything)
+    found = suppress_jointly(
+        evaluator, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything
+    )
     if (answer := found.evaluator.evaluate(NOTHING)).verdict is not Verdict.SAFE:
         raise NotReleasableError(
-            f"{st.label(subtable, table.schema)} cannot be published in part: with the cells that were to stay the "
+            f"{st.label(subtable, table.schema)} cannot be published with suppressed cells: with those found the "
             f"verdict is {answer.verdict.name.lower()}; give a larger budget, or publish coarser categories"
         )
-    hidden, own = found.hidden[0].reshape(counts.shape), found.own[0]
+    hidden, own = found.flags[0].reshape(counts.shape), protection_intervals(found.evaluator, closed)
     weight = int(counts[hidden].sum())
-    optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.withheld.sum()
+    optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.suppressed.sum()
     return Suppressed(counts, hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted], True)
 
 
-def least_withheld(small: Flags, summed: Sequence[bool]) -> int:
-    """How many cells of a table must be withheld at least, whatever else is public.
+def least_suppressed(small: Flags, summed: Sequence[bool]) -> int:
+    """How many cells of a table must be suppressed at least, whatever else is public.
 
     small   flags of the table's shape: cells that must keep a width and are told by nothing else
     summed  of each axis whether the sums over it are public
@@ -225,9 +232,9 @@ def least_withheld(small: Flags, summed: Sequence[bool]) -> int:
 
 
 class _Intruder:
-    """What can be told of the sensitive cells by whoever has all cells but those withheld, all margins and the zeros.
+    """What can be told of the sensitive cells by whoever has all cells but those suppressed, all margins and the zeros.
 
-    Tables that agree with what is public are kept: they serve as long as all cells in which they differ are withheld.
+    Tables that agree with what is public are kept: they serve as long as all cells in which they differ are suppressed.
 
     sensitive, unknown  (cells,) flags: which must keep the width, and which are not known to be 0
     proven  whether all that was said to be narrow was proven to be
@@ -245,9 +252,9 @@ class _Intruder:
         self._tables, self._differ = self.flat[None].copy(), np.zeros((1, counts.size), np.bool_)
         self._of: tuple[bytes, IntegerSystem, Dense] | None = None
 
-    def narrow(self, withheld: Flags) -> list[int]:
+    def narrow(self, suppressed: Flags) -> list[int]:
         """The sensitive cells that are not seen to keep the width."""
-        moves = self.moving(withheld)
+        moves = self.moving(suppressed)
         return [cell for cell in self.cells.tolist() if not self.is_wide(cell, moves)]
 
     def is_wide(self, cell: int, moves: Flags) -> bool:
@@ -263,9 +270,9 @@ class _Intruder:
             low, high = min(low, reached), max(high, reached)
         return self.width.is_wide(high - low)
 
-    def moving(self, withheld: Flags) -> Flags:
-        """Without those known to be 0, and those that follow from margins because no other of some line is withheld."""
-        moves = withheld & self.unknown
+    def moving(self, suppressed: Flags) -> Flags:
+        """Without those known to be 0, and those alone in a line of suppressed cells, which follow from margins."""
+        moves = suppressed & self.unknown
         while True:
             alone = np.zeros_like(moves)
             for lines in self.grids:
@@ -275,9 +282,9 @@ class _Intruder:
                 return moves
             moves &= ~alone
 
-    def _farthest(self, cell: int, end: int, withheld: Flags) -> tuple[Dense | None, int]:
+    def _farthest(self, cell: int, end: int, suppressed: Flags) -> tuple[Dense | None, int]:
         self.solves += 1
-        system, hidden = self._system(withheld)
+        system, hidden = self._system(suppressed)
         reached = system.farthest(int(np.searchsorted(hidden, cell)), end)
         if reached.table is None:
             return None, reached.proven
@@ -287,11 +294,11 @@ class _Intruder:
         self._differ = self._tables != self.flat
         return found, reached.proven
 
-    def _system(self, withheld: Flags) -> tuple[IntegerSystem, Dense]:
-        """Of the counts withheld, and which cells they are."""
-        key = withheld.tobytes()
+    def _system(self, suppressed: Flags) -> tuple[IntegerSystem, Dense]:
+        """Of the counts suppressed, and which cells they are."""
+        key = suppressed.tobytes()
         if self._of is None or self._of[0] != key:
-            hidden = np.flatnonzero(withheld)
+            hidden = np.flatnonzero(suppressed)
             line, truth = np.empty_like(self.flat), self.flat[hidden]
             found = []
             for lines in self.grids:
@@ -304,23 +311,23 @@ class _Intruder:
             self._of = key, system, hidden
         return self._of[1:]
 
-    def suppressed(self, withheld: Flags, *, optimal: bool) -> Suppressed:
+    def suppressed(self, suppressed: Flags, *, optimal: bool) -> Suppressed:
         """With the bounds that tables which agree reach: what is not proven does not count as wide."""
         bounds = np.stack([self.flat[self.cells], self.flat[self.cells]], axis=1)
         if len(self.cells):
-            system, hidden = self._system(withheld)
+            system, hidden = self._system(suppressed)
             codes = np.stack(np.unravel_index(self.cells, self.shape), axis=1).astype(np.uint16)
             bounds = system.bounds(codes, np.searchsorted(hidden, self.cells)).inner
-        weight = int(self.flat[withheld].sum())
+        weight = int(self.flat[suppressed].sum())
         none = np.zeros((0, len(self.shape)), np.uint16)
         return Suppressed(
-            self.flat.reshape(self.shape), withheld.reshape(self.shape), bounds, weight, optimal, True, none
+            self.flat.reshape(self.shape), suppressed.reshape(self.shape), bounds, weight, optimal, True, none
         )
 
 
-def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int64]:
-    """Cells of which one must be withheld: those public in a largest set that leaves the cell too narrow."""
-    largest = withheld.copy()
+def _cut(intruder: _Intruder, suppressed: Flags, cell: int) -> npt.NDArray[np.int64]:
+    """Cells of which one must be suppressed: those public in a largest set that leaves the cell too narrow."""
+    largest = suppressed.copy()
     for other in np.argsort(-intruder.flat, kind="stable").tolist():
         if not largest[other]:
             largest[other] = True
@@ -331,9 +338,9 @@ def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int6
 
 
 def _never_alone(intruder: _Intruder) -> Sums:
-    """Of the cells and then the number withheld in each line: that number, and twice each of its cells at most.
+    """Of the cells and then the number suppressed in each line: that number, and twice each of its cells at most.
 
-    A cell that is withheld alone in a line follows from the margins: no cheapest choice has one.
+    A cell that is suppressed alone in a line follows from the margins: no cheapest choice has one.
     """
     cells, many = np.concatenate(intruder.lines), len(intruder.lines)
     each, lines = np.arange(many), np.repeat(np.arange(many), [len(line) for line in intruder.lines])

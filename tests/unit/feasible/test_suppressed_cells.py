@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.feasible import walk
-from sdc.feasible.in_part import InPart, begins, changed_places
-from sdc.feasible.walk import shift, shift_cheaply, shift_in_part
+from sdc.feasible.suppressed_cells import PricedCells, begins, changed_places
+from sdc.feasible.walk import shift, shift_cheaply, shift_suppressed
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -27,9 +27,9 @@ def tables_and_views(draw: hs.DrawFn) -> tuple[Table, Knowledge, tuple[SubTable,
     return table, known, tuple(draw(hs.lists(hs.integers(1, full), min_size=1, max_size=3, unique=True)))
 
 
-def in_part(table: Table, views: tuple[SubTable, ...], price: int) -> InPart:
+def suppressed(table: Table, views: tuple[SubTable, ...], price: int) -> PricedCells:
     """Every cell of the views costs as much."""
-    return InPart(views, np.full(begins(views, table.schema)[-1], price))
+    return PricedCells(views, np.full(begins(views, table.schema)[-1], price))
 
 
 @settings(max_examples=50)
@@ -39,8 +39,8 @@ def test_a_walk_moves_a_place_as_far_as_it_says(
 ) -> None:
     table, known, views = example
     places = np.arange(begins(views, table.schema)[-1])
-    asked = in_part(table, views, price)
-    found = shift_in_part(table, known, asked, places, np.full(len(places), by), nodes=NODES, tries=walk.FIRST)
+    asked = suppressed(table, views, price)
+    found = shift_suppressed(table, known, asked, places, np.full(len(places), by), nodes=NODES, tries=walk.FIRST)
     of, changed, sums = changed_places(found.differences, views, table.schema)
     told = dict(zip(zip(of.tolist(), changed.tolist(), strict=True), sums.tolist(), strict=True))
     for d, (row, gone) in enumerate(zip(found.rows.tolist(), found.gone.tolist(), strict=True)):
@@ -56,7 +56,7 @@ def test_a_priced_walk_moves_cells_as_far_as_it_says(
 ) -> None:
     table, known, views = example
     cells = every_cell(table.schema)
-    asked, by = in_part(table, views, price), np.ones(len(cells), np.int64)
+    asked, by = suppressed(table, views, price), np.ones(len(cells), np.int64)
     found = shift_cheaply(table, known, asked, cells, by, nodes=NODES, tries=walk.FIRST)
     assert found.differences.feasible(table, known).all()
     for row, gone, (own, changes) in zip(found.rows.tolist(), found.gone.tolist(), found.differences, strict=True):
@@ -67,7 +67,7 @@ def test_where_nothing_costs_anything_a_walk_is_as_it_was() -> None:
     table = dense(schema_of([3, 3, 2]), [3, 1, 0, 2, 5, 1, 0, 4, 2, 2, 1, 1, 6, 0, 3, 1, 1, 2])
     known, cells = knows(table, Release.of([0b011, 0b100])), every_cell(table.schema)
     by = np.ones(len(cells), np.int64)
-    priced = shift_cheaply(table, known, in_part(table, (0b101,), 0), cells, by, nodes=NODES, tries=walk.ALL)
+    priced = shift_cheaply(table, known, suppressed(table, (0b101,), 0), cells, by, nodes=NODES, tries=walk.ALL)
     plain = shift(table, known, cells, by, nodes=NODES)
     assert priced.differences.cells.tolist() == plain.differences.cells.tolist()
     assert priced.differences.changes.tolist() == plain.differences.changes.tolist()
@@ -82,7 +82,7 @@ def test_a_walk_that_pays_changes_less_of_what_is_shown() -> None:
         found = shift_cheaply(
             table,
             known,
-            in_part(table, (view,), price),
+            suppressed(table, (view,), price),
             cells,
             np.ones(len(cells), np.int64),
             nodes=NODES,

@@ -13,18 +13,18 @@ import pytest
 from sdc.api import find_release
 from sdc.config.release import ReleaseConfig
 from sdc.config.values import SearchMethod
+from sdc.deadline import Deadline
 from sdc.executor import InProcess
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.fact import Fact
-from sdc.model.parts import NO_PARTS
 from sdc.model.release import NOTHING, Release
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES
 from sdc.model.table import Table
+from sdc.protect import release as protection
+from sdc.protect.release import protect
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search import parts
 from sdc.search.best import FoundRelease
-from sdc.search.deadline import Deadline
-from sdc.search.parts import in_part
 from sdc.stages.again import refusals
 from sdc.stages.assemble import SearchSettings, release_search
 from tests.helpers.deadlines import AfterLooks
@@ -32,9 +32,9 @@ from tests.profiles import scaled
 from tests.reference import TooManyTablesError
 from tests.strategies import dense
 from tests.suppressed import Case, Flags, cases
-from tests.unit.search.test_withholding import yearbook
+from tests.unit.protect.test_suppression import yearbook
 
-WITHHELD: Mapping[str, Any] = {"how": "withhold"}
+WITHHELD: Mapping[str, Any] = {"by": "suppression"}
 CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
 
 
@@ -52,7 +52,7 @@ def found_for(
 def settings_for(case: Case, best_subset: bool, how: Mapping[str, Any] = WITHHELD) -> SearchSettings:
     """By which what does not fit whole goes out so."""
     names = [st.label(view, case.table.schema) for view in case.views]
-    content = {"require": names, "in_part": [{"of": name, **how} for name in names]}
+    content = {"require": names, "protect": [{"of": name, **how} for name in names]}
     release = ReleaseConfig.model_validate(content | ({"on_conflict": "drop"} if best_subset else {}))
     return SearchSettings(case.evaluator.criteria, Policy.REFUSE, release=release)
 
@@ -62,8 +62,8 @@ def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Fl
 
     What parts tell is known of it, and of their views no cell besides.
     """
-    parts = NO_PARTS if beside else found.parts
-    known = case.known.telling(parts.facts).plus(found.parts.beside if beside else found.release)
+    parts = NO_SUPPRESSED_TABLES if beside else found.suppressed_tables
+    known = case.known.plus_facts(parts.facts).plus(found.suppressed_tables.beside if beside else found.release)
     hidden = [np.ones(st.cells(view, case.table.schema), np.bool_) for view in parts.views]
     return Case(case.table, known, parts.views, case.small_count, case.min_width), hidden
 
@@ -72,8 +72,8 @@ def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Fl
     ("method", "how"),
     [
         *((method, WITHHELD) for method in ("ordered", "bisection", "best")),
-        ("ordered", {"how": "round", "base": 3}),
-        ("best", {"how": ["withhold", "round"], "base": 4, "most": 0.4}),
+        ("ordered", {"by": "rounding", "base": 3}),
+        ("best", {"by": ["suppression", "rounding"], "base": 4, "max_share": 0.4}),
     ],
 )
 def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
@@ -87,8 +87,10 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
         if found is None:
             continue
         assert found.evaluation.verdict is Verdict.SAFE
-        assert all(part.view not in found.release for part in found.parts.tables)
-        assert {part.fact for part in found.parts.tables if not part.base} <= {*found.evaluation.knowledge.facts}
+        assert all(part.view not in found.release for part in found.suppressed_tables.tables)
+        assert {part.fact for part in found.suppressed_tables.tables if not part.base} <= {
+            *found.evaluation.knowledge.facts
+        }
         after, hidden = public(case, found, beside=False)
         before, _ = public(case, found, beside=True)
         try:
@@ -96,8 +98,8 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
         except TooManyTablesError:
             continue
         assert (np.ptp(tables, axis=0)[case.at_risk] >= case.min_width).all()
-        ways.update(part.base > 0 for part in found.parts.tables)
-        for part in found.parts.tables:
+        ways.update(part.base > 0 for part in found.suppressed_tables.tables)
+        for part in found.suppressed_tables.tables:
             view, counts = part.view, case.of(part.view, case.table.dense)[0]
             small = np.flatnonzero(case.is_small(counts))
             assert part.base or {*case.places(part.fact)} >= {*small.tolist()}
@@ -105,10 +107,10 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
             assert (np.ptp(case.of(view, tables), axis=0)[small][free] >= case.min_width).all()
             told += int((~free).sum())
         parts, whole = parts + len(after.views), whole + (not after.views)
-        grown += bool(after.views) and found.release != found.parts.beside
+        grown += bool(after.views) and found.release != found.suppressed_tables.beside
     assert min(parts, whole) > CASES // 16
     assert grown > 0
-    assert ways.keys() == {way == "round" for way in np.atleast_1d(how["how"])}
+    assert ways.keys() == {way == "rounding" for way in np.atleast_1d(how["by"])}
     print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
 
 
@@ -117,16 +119,17 @@ def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_
     tried = 0
     for case in islice(cases(np.random.default_rng([11, *night])), 4 * AGAIN):
         found = found_for(case, "ordered", best_subset=False)
-        if found is None or not found.parts.facts or case.known.facts:
+        if found is None or not found.suppressed_tables.facts or case.known.facts:
             continue
         settings = settings_for(case, best_subset=False)
-        again = refusals(case.table, case.known, settings, "ordered", found.release, 200, found.parts)
+        again = refusals(case.table, case.known, settings, "ordered", found.release, 200, found.suppressed_tables)
         if again.reason is not None:
             continue
         after, hidden = public(case, found, beside=False)
         tables = after.agreeing(hidden)
         alike = [
-            found_in(dense(case.table.schema, counts.tolist()), case, settings) == (found.release, found.parts.facts)
+            found_in(dense(case.table.schema, counts.tolist()), case, settings)
+            == (found.release, found.suppressed_tables.facts)
             for counts in tables
         ]
         assert (again.feasible_tables, again.alike) == (len(tables), sum(alike))
@@ -158,14 +161,14 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
         found = release_search(table, case.known, settings, settings.widths(table)).run("ordered")
     except NotReleasableError:
         return None
-    return found.release, found.parts.facts
+    return found.release, found.suppressed_tables.facts
 
 
 @pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
 def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
     wished = {**ASKED, "required_only": False}
-    found = find_release(PEOPLE, "best", before, **wished, best_subset=True)
-    assert len(found.parts.tables) == 2
+    found = find_release(PEOPLE, "best", before, **wished, on_conflict="drop")
+    assert len(found.suppressed_tables.tables) == 2
     assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
     assert found.graph is not None
 
@@ -176,7 +179,7 @@ def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them
 IN_PART = ("A*B*C", "A*B*D")
 ASKED: Mapping[str, Any] = {
     "require": ["A", "B*C*D", *IN_PART],
-    "in_part": [{"of": name} for name in IN_PART],
+    "protect": [{"of": name} for name in IN_PART],
     "required_only": True,
     "min_width": 3,
 }
@@ -191,7 +194,7 @@ class Clock(InProcess):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("sdc.search.deadline.time.time", lambda: self.now)
+        monkeypatch.setattr("sdc.deadline.time.time", lambda: self.now)
 
     def run(
         self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any], is_over: Any = None
@@ -202,7 +205,7 @@ class Clock(InProcess):
 
 
 def asked(**more: Any) -> FoundRelease:
-    return find_release(PEOPLE, "ordered", **ASKED, best_subset=True, **more)
+    return find_release(PEOPLE, "ordered", **ASKED, on_conflict="drop", **more)
 
 
 @pytest.mark.parametrize(("ticks", "proven"), [(80.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
@@ -213,8 +216,8 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     became, ended, reason = found.required, found.ended_after, found.reason or ""
     assert became is not None
     assert found.evaluation.verdict is Verdict.SAFE
-    assert [part.label(SCHEMA) for part in found.parts.tables] == [*proven]
-    assert {*became.in_part} == {*found.parts.views}
+    assert [part.label(SCHEMA) for part in found.suppressed_tables.tables] == [*proven]
+    assert {*became.in_part} == {*found.suppressed_tables.views}
     left = [name for name in IN_PART if name not in proven]
     assert [st.label(view, SCHEMA) for view in became.refused] == left
     if not left:
@@ -225,10 +228,12 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
 
 
 def test_what_is_not_proven_together_in_time_is_proven_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = parts._together
-    monkeypatch.setattr(parts, "_together", lambda of, constraints, _: together(of, constraints, AfterLooks(most=1)))
+    together = protection._together
+    monkeypatch.setattr(
+        protection, "_together", lambda of, constraints, _: together(of, constraints, AfterLooks(most=1))
+    )
     found = asked()
-    assert len(found.parts.tables) == 2
+    assert len(found.suppressed_tables.tables) == 2
     assert found.ended_after == {"in_part_together": 0}
     assert "before the sub-tables in part were proven together, and looked for one after another" in (
         found.reason or ""
@@ -241,18 +246,20 @@ def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out(monkeypatc
     for one in found:
         assert one.evaluation.verdict is Verdict.SAFE
         assert one.ended_after == {"in_part_together": 2}
-        assert "told to end before it had seen whether less has to be withheld; more time may" in (one.reason or "")
-    withheld = [sum(len(fact.between.cells) for fact in one.parts.facts if fact.between) for one in found]
+        assert "told to end before it had seen whether less has to be suppressed; more time may" in (one.reason or "")
+    withheld = [
+        sum(len(fact.intervals.cells) for fact in one.suppressed_tables.facts if fact.intervals) for one in found
+    ]
     assert withheld == sorted(set(withheld), reverse=True)
 
 
-@pytest.mark.parametrize("how", [{"how": "withhold"}, {"how": "round", "base": 5}])
+@pytest.mark.parametrize("how", [{"by": "suppression"}, {"by": "rounding", "base": 5}])
 def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(
     how: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sdc.search.best.in_part", lambda *asked: in_part(*asked[:3], Deadline(0.0)))
-    wished = {"require": ["B*C*D", "A*B"], "in_part": [{"of": "A*B", **how}]}
+    monkeypatch.setattr("sdc.search.best.protect", lambda *asked: protect(*asked[:3], Deadline(0.0)))
+    wished = {"require": ["B*C*D", "A*B"], "protect": [{"of": "A*B", **how}]}
     with pytest.raises(
-        NotReleasableError, match=r"^the search was told to end before A\*B was proven in part; give it"
+        NotReleasableError, match=r"^the search was told to end before A\*B was protected and proven; give it"
     ):
         find_release(PEOPLE, "ordered", min_width=3, **wished)

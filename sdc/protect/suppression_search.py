@@ -1,4 +1,4 @@
-"""Which cells of sub-tables in part of one component are withheld, so that all stays proven: few of them.
+"""Which cells of the tables of one component are suppressed, so that all stays proven: few of them.
 
 Walks pay for each cell that they change and that is shown so far, and targets are looked after one batch after another,
 each with what those before it hid. Then all that is hidden for others is looked at once more, the dearest first: it is
@@ -18,25 +18,25 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sdc.deadline import Deadline
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.in_part import InPart, begins, cells_at, changed_places
+from sdc.feasible.suppressed_cells import PricedCells, begins, cells_at, changed_places
 from sdc.model import subtable as st
-from sdc.model.parts import withholding
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
+from sdc.protect.selection import Chosen, Selection
 from sdc.risk.certifying import WALK_STEPS
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Component
-from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
-from sdc.search.deadline import Deadline
-from sdc.search.selection import Chosen, Selection
+from sdc.risk.units import PricedUnit, ProvenUnit, cut, move_groups, move_priced
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"] | Ints | None
-"""What is to be little of what is withheld: cells, or records or (cells,) weights, and cells added up; None: records.
+"""What is to be little of what is suppressed: cells, or records or (cells,) weights, and cells added up; None: records.
 
 Few cells are often the largest ones, which have room to protect many: of the suppressed tables of a yearbook of `acs23`
-by cells 18.9 % of the records were withheld, by records 8.1 %.
+by cells 18.9 % of the records were suppressed, by records 8.1 %.
 """
 PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
 DEAREST = 4  # times the price of a cell of median cost, at most
@@ -44,10 +44,10 @@ FIRST_BATCH, LAST_BATCH, BATCHES_LEFT = 16, 128, 64  # of many targets larger ba
 LEAST_PER_UNIT, MOST_PER_UNIT = 12, 128  # a unit costs as much as some targets
 PLACES_EACH = 1 << 13  # prices of which are handed to a worker in the time that a target takes
 MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
-MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
-WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
-LOOKS = 20_000  # nodes that all looks may take, or as many as withholding took: some seconds of one core
-MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be withheld
+MENDED = 10  # the part of what is suppressed, not always so, that is looked at again at a time
+WORTH = 25  # the part by which looking once at all of it has to lessen what is suppressed, or it was the last time
+LOOKS = 20_000  # nodes that all looks may take, or as many as suppression took: some seconds of one core
+MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be suppressed
 MOST_PAIRED = 8  # of the differences that move a cell one way
 
 
@@ -88,11 +88,11 @@ def _flags(evaluator: RiskEvaluator, view: SubTable, places: Ints | None) -> Fla
     return found
 
 
-class Hiding:
-    """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
+class SuppressionSearch:
+    """Of some tables of one component: which of their cells are suppressed so far, and differences chosen.
 
     Targets are marginal cells that at-risk cells lie in, then small cells of the sub-tables, and then those of others
-    that were in part before, whose places come after all of these and cost nothing.
+    that were suppressed before, whose places come after all of these and cost nothing.
     """
 
     def __init__(
@@ -105,13 +105,15 @@ class Hiding:
         costs: Mapping[SubTable, Cost],
         again: Mapping[SubTable, Ints],
     ) -> None:
-        frame, small = component.frame, evaluator.criteria.withheld
+        frame, small = component.frame, evaluator.criteria.primary_count
         self._evaluator, self._part, self._schema = evaluator, frame.table, frame.table.schema
         self.variables, self._views = frame.variables, tuple(views)
         hiding = tuple(st.within(view, frame.variables) for view in views)
         before = [one for one in frame.own.of_views(self._schema) if one[0] not in hiding]
         self._within = (*hiding, *(view for view, _, _ in before))
-        facts = tuple(fact for fact in component.knowledge.facts if fact.view not in hiding or fact.between is not None)
+        facts = tuple(
+            fact for fact in component.knowledge.facts if fact.view not in hiding or fact.intervals is not None
+        )
         self._known = replace(component.knowledge, facts=facts)
         self._ends = begins(self._within, self._schema)[1:-1]
         counts = [self._part.marginal(view).dense.reshape(-1) for view in hiding]
@@ -119,8 +121,8 @@ class Hiding:
         is_small = (inside > 0) & (inside <= small)
         whole = evaluator.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
-        withheld = [_flags(evaluator, view, again.get(view)) for view in views]
-        always = is_small | np.concatenate(withheld)
+        suppressed = [_flags(evaluator, view, again.get(view)) for view in views]
+        always = is_small | np.concatenate(suppressed)
         pairs = [(costs.get(view), own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
         weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
@@ -160,7 +162,7 @@ class Hiding:
     def run(self, deadline: Deadline) -> None:
         """Rounds of all that is open, in batches of a random order that is the same each time.
 
-        Where what was to be withheld to begin with may do by itself, that is looked for first. What is known to move
+        Where what was to be suppressed to begin with may do by itself, that is looked for first. What is known to move
         cells without the sub-tables is taken where it costs nothing, and last of all whatever it costs.
         """
         known = Pool(self)
@@ -225,28 +227,28 @@ class Hiding:
         prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._selection.needed))
         prices[self._places[self._selection.open(own) - len(self._cells)]] = -REWARD
-        in_part, gone = InPart(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
+        suppressed, gone = PricedCells(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
         least = max(LEAST_PER_UNIT, len(prices) // PLACES_EACH)
         pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, least)]
-        units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
+        units = [self._unit(suppressed, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
-            pieces, self._evaluator.executor.run(move_in_part, self._evaluator.table, units), strict=True
+            pieces, self._evaluator.executor.run(move_priced, self._evaluator.table, units), strict=True
         ):
             pool.add(found.differences)
             gone[piece[found.rows]] = np.abs(found.gone)
             self.spent += found.nodes
         return gone
 
-    def _unit(self, in_part: InPart, targets: Ints, changes: Ints, tries: range, nodes: int) -> PartUnit:
-        asked = self.variables, self._known, in_part
+    def _unit(self, suppressed: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:
+        asked = self.variables, self._known, suppressed
         if len(targets) and targets[0] >= len(self._cells):
-            return PartUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
-        return PartUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
+            return PricedUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
+        return PricedUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
 
     def _choose(self, target: int, pool: Pool, free: bool) -> list[int]:
-        """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one.
+        """Takes the pair of differences, down and up, that proves it and suppresses least more; or only a free one.
 
         The numbers of those taken.
         """
@@ -278,9 +280,9 @@ class Hiding:
         return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
 
     def mend(self, deadline: Deadline) -> None:
-        """What withholding cells protects is protected by less, where that is found, as long as it is worth it.
+        """What suppression cells protects is protected by less, where that is found, as long as it is worth it.
 
-        Looks end when they have cost what withholding did, the dearest cells having been looked at first.
+        Looks end when they have cost what suppression did, the dearest cells having been looked at first.
         """
         until = self.spent + max(self.spent, LOOKS)
         for tries in MENDING:
@@ -303,7 +305,7 @@ class Hiding:
             seen[places] = True
 
     def _mend_batch(self, places: Ints, tries: range) -> None:
-        """Of what is withheld for others it is looked at some places again, all of them shown, and then at each."""
+        """Of what is suppressed for others it is looked at some places again, all of them shown, and then at each."""
         pool = Pool(self)
         with self._without(places) as dropped:
             self._walk(self._selection.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
@@ -324,11 +326,13 @@ class Hiding:
     def _proving(self, targets: Ints, hidden: Flags, pool: Pool) -> bool:
         """Whether targets move as far as they must while nothing changes but what is hidden; how goes to the pool."""
         told = (
-            withholding(view, np.flatnonzero(own), self._schema, self._part.total).fact
+            SuppressedTable.at(view, np.flatnonzero(own), self._schema, self._part.total).fact
             for view, own in zip(self._within, np.split(hidden, self._ends)[: len(self._views)], strict=False)
         )
         asked = self._selection.useful[targets], self._selection.needed[targets]
-        unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
+        unit = ProvenUnit(
+            self.variables, self._known.plus_facts(told), tuple(map(self._group, targets.tolist())), *asked
+        )
         (found,) = self._evaluator.executor.run(move_groups, self._evaluator.table, [unit])
         pool.add(found.differences)
         self.spent += found.steps
@@ -360,7 +364,7 @@ class Hiding:
         return np.setdiff1d(found, self._lacking)
 
     def _show(self, place: int, pool: Pool) -> None:
-        """Takes other differences than those that change a place, where they withhold no more."""
+        """Takes other differences than those that change a place, where they suppress no more."""
         selection = self._selection
         before, users = selection.spent, selection.users([place])
         if not users:
@@ -395,14 +399,14 @@ class Hiding:
         return Differences.concatenated([none, *self._selection.differences])
 
     def hidden_by_view(self) -> dict[SubTable, Flags]:
-        """Of each sub-table in part (cells,) flags."""
+        """Of each table (cells,) flags."""
         return dict(zip(self._views, np.split(self._selection.hidden, self._ends), strict=False))
 
 
 class Pool:
     """Differences that were found for a batch."""
 
-    def __init__(self, search: Hiding) -> None:
+    def __init__(self, search: SuppressionSearch) -> None:
         self._search, self.found = search, list[Chosen]()
         self._of: dict[int, list[tuple[int, int]]] = {}
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.model.errors import InputError
-from sdc.search.rounding import Dense, Rounded, controlled_rounding
+from sdc.protect.rounding import Dense, Rounded, controlled_rounding
 from tests import reference
 
 

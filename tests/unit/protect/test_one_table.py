@@ -18,7 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.treat.suppression import Dense, Flags, Suppressed, least_withheld, suppress
+from sdc.protect.one_table import Dense, Flags, Suppressed, least_suppressed, suppress
 from tests import reference
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, feasible
@@ -39,7 +39,7 @@ def test_the_cheapest_cells_are_withheld(shape: tuple[int, ...], drawn: list[int
     known = reference.released(counts, [[axis] for axis in axes if len(axes) > 1], labels)
     least = reference.cheapest_pattern(counts, axes, 1, width, known)
     if least is None:
-        with pytest.raises(NotReleasableError, match="though all cells are withheld"):
+        with pytest.raises(NotReleasableError, match="though all cells are suppressed"):
             suppress(counts, 1, width)
         return
     found = suppress(counts, 1, width)
@@ -61,10 +61,10 @@ def test_no_choice_withholds_less_than_the_least(shape: tuple[int, ...], data: h
         found = suppress(counts, 2, 2)
     except NotReleasableError:
         return
-    assert least_withheld(small, [True, True]) <= found.withheld.sum()
-    assert least_withheld(small, [False, False]) == small.sum()
+    assert least_suppressed(small, [True, True]) <= found.withheld.sum()
+    assert least_suppressed(small, [False, False]) == small.sum()
     rows = sum(int(row.sum() == 1) for row in small)
-    assert least_withheld(small, [False, True]) == small.sum() + rows
+    assert least_suppressed(small, [False, True]) == small.sum() + rows
 
 
 def test_out_of_solves_a_choice_still_protects() -> None:
@@ -95,7 +95,7 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
     known = Release.of(st.parse(name, table.schema) for name in release)
     with pytest.raises(InputError, match=r"A is in the release as it is"):
         suppress_in(table, "A", public=known, small_count=2, min_width=4)
-    with pytest.raises(NotReleasableError, match=r"whatever is withheld: without it the verdict is unsafe"):
+    with pytest.raises(NotReleasableError, match=r"whatever is suppressed: without it the verdict is unsafe"):
         suppress_in(table, "A*B*C", public=["A*B"], small_count=2, min_width=4)
 
 

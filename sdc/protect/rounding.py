@@ -91,12 +91,12 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
 
 def require_no_levels(view: SubTable, schema: Schema, hidden: SubTable = 0) -> None:
     """InputError for a sub-table below a level that is not hidden: its sums there would not be near the true ones."""
-    finest = schema.levels.telling(view)
+    finest = schema.levels.finest(view)
     if coarser := schema.levels.closed(finest) & ~finest & ~hidden:
         above = ", ".join(schema.names[v] for v in st.members(coarser))
         raise InputError(
             f"{st.label(view, schema)} is not rounded, for its sums by {above} could be far from the true ones; round "
-            "a table by the coarsest level, let cells of this one be withheld or categories merged, or drop the "
+            "a table by the coarsest level, let cells of this one be suppressed or categories merged, or drop the "
             "hierarchy if nothing is published by its other levels"
         )
 

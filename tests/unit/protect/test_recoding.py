@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import NEVER, Deadline
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.fact import NO_FACTS
@@ -19,14 +20,13 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.protect.recoding import Merged, known_at, merged, without_levels
+from sdc.protect.request import ProtectionRequest
 from sdc.public.earlier import Provenance
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease
-from sdc.search.coarsening import Merged, known_at, merged, without_levels
-from sdc.search.constraints import ProtectionRequest
-from sdc.search.deadline import NEVER, Deadline
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
 from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled
@@ -60,7 +60,7 @@ def by_area(*counts: list[int]) -> np.ndarray:
 def test_small_categories_are_merged_with_each_other_first() -> None:
     counts = np.array([[1, 9], [9, 2], [20, 30], [40, 50], [60, 60]])
     own = table(np.stack([counts, 0 * counts + 40], axis=2))
-    found = planned(own, ProtectionRequest(0b111, ("coarsen",)))
+    found = planned(own, ProtectionRequest(0b111, ("recoding",)))
     ((label, level),) = found.tried
     assert (label, level) == ("area*sex*old", "area_merged")
     variable = found.table.schema.variables[-1]
@@ -73,7 +73,7 @@ def test_small_categories_are_merged_with_each_other_first() -> None:
 def test_neighbours_alone_are_merged_of_categories_that_are_numbers_in_order() -> None:
     counts = np.array([[1, 9], [20, 30], [40, 50], [60, 60], [9, 1]])
     dense = np.stack([counts, 0 * counts + 40], axis=2)
-    wish = ProtectionRequest(0b111, ("coarsen",), merge="area")
+    wish = ProtectionRequest(0b111, ("recoding",), merge="area")
     for areas in (("0", "1", "2", "3", "4"), ("15-24", "25-34", "35-44", "45-64", "65+")):
         assert groups_of(planned(table(dense, areas), wish)) == [(0, 0, 1, 2, 2)]
     # codes of as many digits are none, and neither are names
@@ -87,7 +87,7 @@ def test_categories_are_merged_within_what_they_tell() -> None:
     schema = Schema((Variable("area", tuple("abcdef")), Variable("region", ("n", "s")), Variable("sex", ("f", "m"))))
     codes = np.array([[area, area // 3, sex] for area in range(6) for sex in range(2)], np.uint16)
     own = Table.of(schema, codes, np.repeat(counts, 2))
-    found = planned(own, ProtectionRequest(0b101, ("coarsen",)), width=3, beside=Release.of([0b110]))
+    found = planned(own, ProtectionRequest(0b101, ("recoding",)), width=3, beside=Release.of([0b110]))
     (groups,) = (v.of.groups for v in found.table.schema.variables if v.of is not None)
     assert groups == (0, 1, 0, 2, 3, 3)
 
@@ -96,7 +96,7 @@ def test_levels_of_one_axis_are_a_chain() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         own = table(rng.choice([0, 1, 2, 3, 20], SIZES))
-        found = planned(own, *(ProtectionRequest(view, ("coarsen",), merge="area") for view in (0b011, 0b101, 0b111)))
+        found = planned(own, *(ProtectionRequest(view, ("recoding",), merge="area") for view in (0b011, 0b101, 0b111)))
         levels = sorted(groups_of(found), key=lambda groups: -len({*groups}))
         for fine, coarse in pairwise(levels):
             assert len({*zip(fine, coarse, strict=True)}) == len({*fine})
@@ -104,7 +104,7 @@ def test_levels_of_one_axis_are_a_chain() -> None:
 
 def test_no_more_than_is_wished_for_is_merged() -> None:
     counts = by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60])
-    wish = ProtectionRequest(0b111, ("coarsen",), merge="area", most=0.3)
+    wish = ProtectionRequest(0b111, ("recoding",), merge="area", max_share=0.3)
     assert planned(table(counts), wish).tried == ()
 
 
@@ -127,19 +127,19 @@ def test_levels_that_any_axis_has_are_tried_beside_the_one_that_is_made() -> Non
     """What leaves most cells first, here 9 of 12, then 8, then 6."""
     own = by_age([1, 9, 1, 9], [9, 9, 9, 9], [9, 9, 9, 9])
     view = own.schema.levels.closed(st.parse("area*age", own.schema))
-    found = planned(own, ProtectionRequest(view, ("coarsen",)), width=3)
+    found = planned(own, ProtectionRequest(view, ("recoding",)), width=3)
     assert found.tried == tuple(("area*age", level) for level in ("older", "area_merged", "old"))
-    assert planned(own, ProtectionRequest(view, ("coarsen",), merge="area"), width=3).tried == (
+    assert planned(own, ProtectionRequest(view, ("recoding",), merge="area"), width=3).tried == (
         ("area*age", "area_merged"),
     )
-    most = planned(own, ProtectionRequest(view, ("coarsen",), most=0.7), width=3)
+    most = planned(own, ProtectionRequest(view, ("recoding",), max_share=0.7), width=3)
     assert most.tried == (("area*age", "older"), ("area*age", "area_merged"))
 
 
 def test_what_has_no_categories_to_merge_goes_out_at_a_level_of_another_axis() -> None:
     """Two areas merged are all; by the finer level of ages a small count would tell itself."""
     own = by_age([1, 9, 1, 9], [9, 9, 9, 9])
-    section = {"require": ["area*age"], "required_only": True, "in_part": [{"of": "area*age", "how": "coarsen"}]}
+    section = {"require": ["area*age"], "required_only": True, "protect": [{"of": "area*age", "by": "recoding"}]}
     found, origin = find(own, section)
     assert [level for _, level in origin.tried] == ["older", "old"]
     schema = found.evaluation.knowledge.schema
@@ -157,7 +157,7 @@ def test_levels_are_made_until_the_deadline() -> None:
     """What has none by then is refused, which is said."""
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
     section = {"require": ["area*sex*old"], "required_only": True, "on_conflict": "drop"}
-    section["in_part"] = [{"of": "area*sex*old", "how": "coarsen"}]
+    section["protect"] = [{"of": "area*sex*old", "by": "recoding"}]
     found = list[FoundRelease]()
     for walks in (0, 1, None):
         one, origin = find(own, section, NEVER if walks is None else AfterLooks(most=walks))
@@ -177,14 +177,14 @@ def test_levels_are_made_until_the_deadline() -> None:
 
 def test_what_has_no_axis_is_refused() -> None:
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
-    with pytest.raises(InputError, match=r"coarsen area\*sex .* 'old' is none of its axes; name an axis"):
-        planned(own, ProtectionRequest(0b011, ("coarsen",), merge="old"))
+    with pytest.raises(InputError, match=r"recode area\*sex .* 'old' is none of its axes; name an axis"):
+        planned(own, ProtectionRequest(0b011, ("recoding",), merge="old"))
 
 
 def test_levels_are_taken_off_again() -> None:
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
     known = Knowledge.of(own, Release.of([0b011]), NO_ZEROS, NO_FACTS)
-    found = planned(own, ProtectionRequest(0b111, ("coarsen",), merge="area"))
+    found = planned(own, ProtectionRequest(0b111, ("recoding",), merge="area"))
     more = known_at(known, found.table.schema)
     assert more.release.frontier == (0b1011,)
     assert without_levels(found.table, more, 0b1000) == (own, known)
@@ -198,8 +198,8 @@ def test_what_goes_out_with_merged_categories_keeps_the_width() -> None:
         if counts.sum() > 18:
             continue  # too many tables agree
         own, at_risk = table(counts), (counts > 0) & (counts <= 2)
-        section = {"of": "area*sex", "how": "coarsen", "cost": ("cells", "records")[judged % 2]}
-        asked = {"require": ["sex", "area*sex"], "on_conflict": "drop", "required_only": True, "in_part": [section]}
+        section = {"of": "area*sex", "by": "recoding", "cost": ("cells", "records")[judged % 2]}
+        asked = {"require": ["sex", "area*sex"], "on_conflict": "drop", "required_only": True, "protect": [section]}
         settings = SearchSettings(Criteria.of(2, 2), Policy.REFUSE, release=ReleaseConfig.model_validate(asked))
         try:
             levelled, before, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS))
@@ -220,7 +220,7 @@ def told(frontier: Iterable[int], schema: Schema, counts: np.ndarray) -> Iterato
     """What sub-tables on whatever levels tell, cell by cell."""
     cells = np.argwhere(counts >= 0)
     for element in frontier:
-        codes = schema.columns(cells, st.members(schema.levels.telling(element)))
+        codes = schema.columns(cells, st.members(schema.levels.finest(element)))
         for group in np.unique(codes, axis=0):
             inside = [tuple(cell) for cell in cells[(codes == group).all(axis=1)].tolist()]
             count = sum(int(counts[cell]) for cell in inside)

@@ -20,8 +20,8 @@ from numpy.linalg import pinv
 
 from sdc.api import magnitude_table
 from sdc.model.errors import InputError, NotReleasableError
-from sdc.treat.dominance import Rules, judge
-from sdc.treat.magnitude import ALL, MagnitudeTable, written
+from sdc.protect.dominance import Rules, judge
+from sdc.protect.magnitude import ALL, MagnitudeTable, written
 from tests import reference
 from tests.profiles import scaled
 

@@ -10,27 +10,31 @@ overlap, whatever sub-tables they are for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import yaml
 
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.feasible.differences import Differences, Flags
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
+from sdc.model.named import Rows
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, merged_label, with_refinements
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.protect.request import ProtectionRequest
+from sdc.protect.suppression import shown
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
-from sdc.search.constraints import ProtectionRequest
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
-from sdc.search.withholding import shown
 
 Ints = npt.NDArray[np.int64]
 MOST_CELLS = 1 << 24  # of a sub-table
@@ -71,8 +75,8 @@ def merged(
     InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
     than 63 variables.
     """
-    schema, small = evaluator.table.schema, evaluator.criteria.withheld
-    mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "coarsen" in wish.how]
+    schema, small = evaluator.table.schema, evaluator.criteria.primary_count
+    mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "recoding" in wish.by]
     waiting = sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small)))
     asked, groups, found = evaluator, dict[int, Ints](), dict[SubTable, str]()
     with suppress(DeadlineError):
@@ -130,7 +134,7 @@ def _planned(
             is.
     """
     schema, criteria = evaluator.table.schema, evaluator.criteria
-    small, view, axis = criteria.withheld, schema.levels.closed(merging.wish.view), merging.variable
+    small, view, axis = criteria.primary_count, schema.levels.closed(merging.wish.view), merging.variable
     # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
     least = min(criteria.small_count, criteria.width.min_width - 1)
     if not merging.small(merging.alone, least) and criteria.keeps(evaluator.table, evaluator.known.zeros, view):
@@ -140,7 +144,7 @@ def _planned(
             return _knowing(evaluator, evaluator.known.plus(Release.of([view])), support), None, before
     groups, column = merging.groups(before, small), schema.axes.index(axis)
     found = list[tuple[SubTable, Differences]]()
-    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.most:
+    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.max_share:
         at, level = _with_level(evaluator, groups, axis, merging.adjacent)
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
@@ -185,7 +189,7 @@ def _levels_of(wish: ProtectionRequest, schema: Schema, hidden: SubTable) -> Ite
     """Levels that the axes have which may be merged, with no more merged cells than are wished for."""
     for axis in wish.axes(schema):
         for v in st.members(schema.levels.coarser[axis] & ~hidden):
-            if _share(schema.levels.groups[v]) <= wish.most:
+            if _share(schema.levels.groups[v]) <= wish.max_share:
                 yield schema.names[v]
 
 
@@ -201,7 +205,7 @@ def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: 
     axes = wish.axes(schema)
     if st.cells(wish.view, schema) > MOST_CELLS:
         raise InputError(
-            f"in_part would coarsen {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "
+            f"protect would recode {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "
             f"at most {MOST_CELLS:,} are merged, name another way"
         )
     mergings = [_merging(table, wish, axis, hidden) for axis in axes]
@@ -215,7 +219,7 @@ def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: 
 
 def _merging(table: Table, wish: ProtectionRequest, axis: int, hidden: SubTable) -> _Merging:
     schema = table.schema
-    told = st.members(schema.levels.telling(wish.view))
+    told = st.members(schema.levels.finest(wish.view))
     dense, place = table.marginal(wish.view).dense, told.index(axis)
     sizes = dense.shape
     counts = np.moveaxis(dense, place, 0).reshape(sizes[place], -1).astype(np.int64)
@@ -343,3 +347,67 @@ def _small(sums: Ints, small_count: int) -> Ints:
     """(n,) how many of the (n, m) counts are small."""
     found: Ints = np.count_nonzero((sums > 0) & (sums <= small_count), axis=1)
     return found
+
+
+# A refused sub-table at coarser levels ([DKS] section 5)
+
+MOST_ASKED = 200
+
+
+@dataclass(frozen=True)
+class Redesign:
+    """A sub-table that may go out instead of the one that was refused.
+
+    names   of its variables; cells  of it, zeros too
+    lost    cells of the refused one less its own
+    config  what to paste into the config so that it goes out
+    """
+
+    names: tuple[str, ...]
+    cells: int
+    lost: int
+    config: str
+
+    @staticmethod
+    def of(refused: SubTable, instead: SubTable, schema: Schema, release: Mapping[str, Any]) -> Redesign:
+        """With the section `release` of which it was tried that it goes out."""
+        cells = st.cells(instead, schema)
+        lost = st.cells(refused, schema) - cells
+        return Redesign(tuple(st.names(instead, schema)), cells, lost, pasted({"release": release}))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a document has it."""
+        return {"sub_table": list(self.names), "cells": self.cells, "lost": self.lost, "config": self.config}
+
+
+class Redesigns(Rows[Redesign]):
+    """What may go out instead, what keeps most cells first."""
+
+
+def pasted(section: Mapping[str, Any]) -> str:
+    """A section of a config in one line of YAML."""
+    text: str = yaml.safe_dump(section, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return text.strip().removeprefix("{").removesuffix("}")
+
+
+def redesign(
+    evaluator: RiskEvaluator, release: Release, sub_table: SubTable, allows: Callable[[SubTable], bool]
+) -> Redesign | None:
+    """The sub-table at coarser levels, or without a variable, that is safe with a release and keeps the most cells.
+
+    Each variable may give way to a coarser level of it, and any variable may be left out. Asked from the
+    most cells on, of equal ones those with more variables first; none where none of the first `MOST_ASKED` may go out
+    that `allows` lets out.
+    """
+    schema = evaluator.table.schema
+    for candidate in islice(filter(allows, candidates(sub_table, schema)), MOST_ASKED):
+        if evaluator.accepts(evaluator.anew().evaluate(release.add(candidate))):
+            return Redesign.of(sub_table, candidate, schema, {"require": [st.label(candidate, schema)]})
+    return None
+
+
+def candidates(sub_table: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """All re-designs of a sub-table but itself, those with the most cells first."""
+    found = set(st.subsets(sub_table, schema)) - {st.GRAND_TOTAL, sub_table}
+    yield from sorted(found, key=lambda t: (-st.cells(t, schema), -st.ways(t, schema), t))

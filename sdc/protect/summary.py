@@ -12,14 +12,14 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.documents import plain
-from sdc.model.parts import Part, Parts
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.model.table import Table
+from sdc.protect.request import ProtectionRequest
 from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.support import Support, support_of
 from sdc.run_format import METADATA, SUB_TABLE
-from sdc.search.constraints import ProtectionRequest
 
 MUCH = 0.1  # of the records in suppressed cells of a table: more is warned of
 LARGEST, NAMED = 3, 1  # suppressed cells of a table; cells that one of them protects
@@ -64,7 +64,7 @@ class Suppression:
     @property
     def text(self) -> str:
         """In one line, without a category."""
-        return f"{self.suppressed:,} of {self.cells:,} cells withheld, with {self.share:.1%} of the records"
+        return f"{self.suppressed:,} of {self.cells:,} cells suppressed, with {self.share:.1%} of the records"
 
     @property
     def warning(self) -> str:
@@ -72,41 +72,41 @@ class Suppression:
         if self.share <= MUCH:
             return ""
         cheaper = (
-            "merge some of its categories (how: coarsen), or round it (how: round)"
+            "merge some of its categories (by: recoding), or round it (by: rounding)"
             if self.cost == "records"
-            else f"give its section of in_part cost: records in place of cost: {self.cost}"
+            else f"give its section of protect cost: records in place of cost: {self.cost}"
         )
         return (
-            f"{self.share:.1%} of the records are in withheld cells of {self.sub_table}, more than {MUCH:.0%}. To "
+            f"{self.share:.1%} of the records are in suppressed cells of {self.sub_table}, more than {MUCH:.0%}. To "
             f"publish more of it, {cheaper}."
         )
 
 
 def suppressions(
-    evaluation: Evaluation, parts: Parts, constraints: Sequence[ProtectionRequest]
+    evaluation: Evaluation, parts: SuppressedTables, constraints: Sequence[ProtectionRequest]
 ) -> tuple[Suppression, ...]:
     """Of each suppressed table, by the proof of a release with it."""
     pool = evaluation.pool
     proven = support_of(evaluation.proof, pool.table, pool.small_count, evaluation.knowledge, pool.at_risk.own)
     costs = {wish.view: "weights" if isinstance(wish.cost, tuple) else wish.cost or "records" for wish in constraints}
-    hidden = (part for part in parts.tables if part.withheld)
+    hidden = (part for part in parts.tables if len(part.suppressed))
     return tuple(_suppression(part, proven, evaluation.criteria, costs.get(part.view, "records")) for part in hidden)
 
 
-def _suppression(part: Part, proven: Support, criteria: Criteria, cost: str) -> Suppression:
+def _suppression(part: SuppressedTable, proven: Support, criteria: Criteria, cost: str) -> Suppression:
     table, schema, largest = proven.pool.table, proven.knowledge.schema, list[SuppressedCell]()
     counts, places = table.marginal(part.view).dense.reshape(-1), part.places(schema)
     inside, share = schema.restrict(st.members(part.view)), int(counts[places].sum()) / table.total
     for place in places[np.argsort(-counts[places], kind="stable")][:LARGEST].tolist():
         cell, count = _named(inside, place), int(counts[place])
-        protected = [cell] if 0 < count <= criteria.withheld else []
+        protected = [cell] if 0 < count <= criteria.primary_count else []
         protected += [one for one in _protected(part, place, proven, criteria) if one != cell]
         named = tuple(protected[:NAMED])
         largest.append(SuppressedCell(cell, count, named, len(protected) - len(named)))
     return Suppression(st.label(part.view, schema), len(counts), len(places), share, cost, tuple(largest))
 
 
-def _protected(part: Part, place: int, proven: Support, criteria: Criteria) -> list[dict[str, str]]:
+def _protected(part: SuppressedTable, place: int, proven: Support, criteria: Criteria) -> list[dict[str, str]]:
     """Small cells of suppressed tables, and then at-risk cells, that nothing else shows to keep the width."""
     schema, width, left = proven.knowledge.schema, criteria.width, proven.without(part.view, place)
     short = np.setdiff1d(width.short_own(left), width.short_own(proven))
@@ -134,35 +134,46 @@ def largest_facts(suppressed: Sequence[Suppression], view: SubTable, schema: Sch
     return [{**plain(SuppressedCell, cell), "text": cell.text} for cell in cells]
 
 
-def part_facts(
-    parts: Parts,
-    coarsened: Mapping[SubTable, SubTable],
+def suppressed_table_facts(
+    tables: SuppressedTables,
+    recoded: Mapping[SubTable, SubTable],
     table: Table,
     release: Path,
     suppressed: Sequence[Suppression] = (),
 ) -> list[dict[str, Any]]:
-    """Of each sub-table that went out in part what is withheld or merged, or how it is rounded, and its first file.
+    """Of each suppressed, recoded or rounded table how it is protected, and its first file.
 
-    coarsened   of those with merged categories what went out of them
-    suppressed  of those with withheld cells the largest of these, which are confidential
+    recoded     of those with merged categories what is published of them
+    suppressed  of those with suppressed cells the largest of these, which are confidential
     """
     listed: list[dict[str, Any]] = json.loads((release / METADATA).read_text(encoding="utf-8"))["resources"]
-    schema = table.schema
+    schema, found = table.schema, list[dict[str, Any]]()
     files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if SUB_TABLE in one}
-    found = list[dict[str, Any]]()
-    for view, coarser in coarsened.items():
-        by, cells, left = st.names(coarser, schema), st.cells(view, schema), st.cells(coarser, schema)
-        told = {"how": "coarsen", "cells": cells, "left": left, "by": by, "file": files[frozenset(by)]}
-        found.append({"sub_table": st.names(view, schema), **told})
-    for part in parts.tables:
-        assert part.fact.between is not None
-        names, told = st.names(part.view, schema), {"how": "round", "cells": st.cells(part.view, schema)}
-        if part.base:
-            told |= {"base": part.base, "margins": [st.names(margin.view, schema) for margin in part.margins]}
+    for view, coarser in recoded.items():
+        as_, cells, left = st.names(coarser, schema), st.cells(view, schema), st.cells(coarser, schema)
+        own = {"by": "recoding", "cells": cells, "left": left, "recoded": as_, "file": files[frozenset(as_)]}
+        found.append({"sub_table": st.names(view, schema), **own})
+    for one in tables.tables:
+        names, cells = st.names(one.view, schema), st.cells(one.view, schema)
+        own = {"sub_table": names, "by": "rounding" if one.base else "suppression", "cells": cells}
+        if one.base:
+            own |= {"base": one.base, "margins": [st.names(margin.view, schema) for margin in one.margins]}
         else:
-            hidden = table.marginal(part.view).count_at(part.fact.between.cells)
-            told |= {"how": "withhold", "withheld": len(hidden)}
-            told["records_withheld"] = round(int(hidden.sum()) / table.total, 6)
-            told["largest"] = largest_facts(suppressed, part.view, schema)
-        found.append({"sub_table": names, **told, "file": files[frozenset(names)]})
+            hidden = table.marginal(one.view).count_at(one.suppressed)
+            share = round(int(hidden.sum()) / table.total, 6)
+            own |= {"suppressed": len(hidden), "records_suppressed": share}
+            own["largest"] = largest_facts(suppressed, one.view, schema)
+        found.append(own | {"file": files[frozenset(names)]})
     return found
+
+
+_HOW = {"suppression": "withhold", "recoding": "coarsen", "rounding": "round"}
+_OLD = {"suppressed": "withheld", "records_suppressed": "records_withheld", "recoded": "by"}
+
+
+def old_facts(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The same by the keys of version 0.1, which JSON has beside the new ones for one release."""
+    return [
+        {"how": _HOW[one["by"]], **{_OLD.get(name, name): value for name, value in one.items() if name != "by"}}
+        for one in facts
+    ]

@@ -1,1 +1,0 @@
-"""Simple rules for single tables, beside the bounds: rounding, suppression, dominance, aggregation."""
