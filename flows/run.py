@@ -27,16 +27,42 @@ def run(
     again: bool = False,
     settings: Settings | None = None,
 ) -> Built:
-    """Run the whole build of a config, as `sdc run` does: a Prefect flow with Dask workers.
+    """Build a release from a config, with all its evidence.
 
-    data      table to read instead of the config's
-    workers   number of local workers instead of the config's
-    watch     serve pages that show the run, on a free port or on `watch_port`
-    settings  by config key, such as "release.method", instead of the config's
-    again     build a published config again, in a new folder, judged together with its whole ledger
+    Parameters
+    ----------
+    config : str or path
+        The YAML file.
+    data : str, optional
+        The source instead of that of the config.
+    workers : int, optional
+        The number of workers here, instead of those of the config.
+    watch : bool, default False
+        Whether pages show the build at work, on a port of their own or on `watch_port`.
+    watch_port : int, optional
+        That port.
+    again : bool, default False
+        Build a config that was published in a new folder, beside all that its ledger has.
+    settings : dict, optional
+        Settings on top of the config, by keys such as "release.method".
 
-    It sets Prefect's environment variables that are unset, like the command, and prints progress to standard error. A
-    build that releases only the total is not an error: check `sub_tables`. Errors as of the command.
+    Returns
+    -------
+    Built
+        The run folder, the release, and what to publish; it can be given wherever a function takes `public`.
+
+    Raises
+    ------
+    SdcError
+        As `sdc run` refuses; a build that releases nothing but the total is no error.
+
+    Notes
+    -----
+    It is a Prefect flow with Dask workers, and sets what Prefect's environment variables leave open.
+
+    Examples
+    --------
+    >>> built = sdc.run("build.yaml")  # doctest: +SKIP
     """
     from sdc.config.file import joined
     from sdc.config.values import in_folder

@@ -1,16 +1,15 @@
 """sdc decides which marginal sub-tables of a table of counts may be published, and proves it.
 
-The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)` has their signatures; those that are
-called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
-`enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages, so that none of them can be a verb too:
-theirs are `cell_bounds`, `publish_release` and `verify_run`. `criteria` is what a release must satisfy, where
-`PosteriorLimit` limits what is likely, by `Losses` too, and `AttributeDisclosure` of which groups too much is told;
-`knowledge` is what everybody knows of a table; a `Watch` hears of a search while it runs.
+`__all__` lists the stable names: functions, the table, the release, the knowledge, and the results. `help(sdc.publish)`
+has the arguments of one with an example. The names of commands work too: `sdc.bounds`, `sdc.enumerate`, `sdc.release`,
+`sdc.verify` and `sdc.widths` are `cell_bounds`, `enumerate_tables`, `find_release`, `verify_run` and `critical_widths`.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -18,23 +17,30 @@ from sdc.version import VERSION
 
 __version__ = VERSION
 __all__ = [
+    "Assessment",
     "AttributeDisclosure",
+    "CellBounds",
+    "CriticalWidths",
+    "FoundRelease",
+    "Knowledge",
     "Losses",
+    "MagnitudeTable",
     "PosteriorLimit",
+    "PublishedFolder",
+    "Release",
+    "ReleasedTable",
+    "Rounded",
+    "Suppressed",
+    "Table",
     "Watch",
     "assess",
     "attack",
-    "best_release",
-    "bisection_release",
     "cell_bounds",
     "check",
     "compare",
-    "controlled_rounding",
     "criteria",
     "critical_widths",
     "decomposable_models",
-    "decomposable_release",
-    "enumerate",
     "enumerate_tables",
     "explore",
     "find_release",
@@ -42,41 +48,46 @@ __all__ = [
     "knowledge",
     "ledger",
     "magnitude_table",
-    "ordered_release",
     "posterior",
-    "publish_release",
+    "publish",
     "read_incomplete",
     "read_table",
     "read_weights",
     "redesign",
-    "release",
     "risk_utility_curve",
+    "round",
     "run",
     "sharp_bounds",
-    "simulatable_release",
     "super_cell_bounds",
     "suppress",
     "synthesize",
     "uniques",
     "verify_run",
     "why",
-    "widths",
 ]
-_COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths": "critical_widths"}
-
 _HOMES = {
+    "Assessment": "sdc.risk.assessment",
     "AttributeDisclosure": "sdc.risk.attribute_disclosure",
+    "CellBounds": "sdc.model.cell_bounds",
+    "CriticalWidths": "sdc.risk.critical_width",
+    "FoundRelease": "sdc.search.best",
+    "Knowledge": "sdc.model.knowledge",
     "Losses": "sdc.intruder.losses",
+    "MagnitudeTable": "sdc.protect.magnitude",
     "PosteriorLimit": "sdc.risk.posterior_limit",
+    "PublishedFolder": "sdc.stages.release",
+    "Release": "sdc.model.release",
+    "ReleasedTable": "sdc.search.found",
+    "Rounded": "sdc.protect.rounding",
+    "Suppressed": "sdc.protect.one_table",
+    "Table": "sdc.model.table",
     "Watch": "sdc.stages.assemble",
     "attack": "sdc.stages.answers",
     "compare": "sdc.stages.finished",
     "criteria": "sdc.risk.asked",
-    "critical_widths": "sdc.risk.critical_width",
     "explore": "sdc.stages.finished",
     "knowledge": "sdc.stages.resolved",
     "ledger": "sdc.record.ledger",
-    "publish_release": "sdc.stages.release",
     "read_incomplete": "sdc.public.incomplete",
     "read_table": "sdc.data.reading",
     "read_weights": "sdc.data.reading",
@@ -85,29 +96,35 @@ _HOMES = {
     "verify_run": "sdc.stages.verified",
 }
 """Of what is not in `sdc.api`."""
+_COMMANDS = {
+    "bounds": "cell_bounds",
+    "enumerate": "enumerate_tables",
+    "release": "find_release",
+    "verify": "verify_run",
+    "widths": "critical_widths",
+}
+_PACKAGES = {"bounds": "cell_bounds", "publish": "publish", "verify": "verify_run"}
+"""Packages that are called as functions too."""
 _FORMER = {"Attributes": "AttributeDisclosure"}
 
 if TYPE_CHECKING:
     from flows.run import run
     from sdc.api import (
         assess,
-        best_release,
-        bisection_release,
         cell_bounds,
         check,
-        controlled_rounding,
+        critical_widths,
         decomposable_models,
-        decomposable_release,
         enumerate_tables,
         find_release,
         fit,
         magnitude_table,
-        ordered_release,
         posterior,
+        publish,
         redesign,
         risk_utility_curve,
+        round,
         sharp_bounds,
-        simulatable_release,
         super_cell_bounds,
         suppress,
         uniques,
@@ -115,34 +132,86 @@ if TYPE_CHECKING:
     )
     from sdc.data.reading import read_table, read_weights
     from sdc.intruder.losses import Losses
+    from sdc.model.cell_bounds import CellBounds
+    from sdc.model.knowledge import Knowledge
+    from sdc.model.release import Release
+    from sdc.model.table import Table
+    from sdc.protect.magnitude import MagnitudeTable
+    from sdc.protect.one_table import Suppressed
+    from sdc.protect.rounding import Rounded
     from sdc.public.incomplete import read_incomplete
     from sdc.public.synthetic import synthesize
     from sdc.record.ledger import ledger
     from sdc.risk.asked import criteria
+    from sdc.risk.assessment import Assessment
     from sdc.risk.attribute_disclosure import AttributeDisclosure
-    from sdc.risk.critical_width import critical_widths
+    from sdc.risk.critical_width import CriticalWidths
     from sdc.risk.posterior_limit import PosteriorLimit
+    from sdc.search.best import FoundRelease
+    from sdc.search.found import ReleasedTable
     from sdc.stages.answers import attack
     from sdc.stages.assemble import Watch
     from sdc.stages.finished import compare, explore
-    from sdc.stages.release import publish_release
+    from sdc.stages.release import PublishedFolder
     from sdc.stages.resolved import knowledge
     from sdc.stages.verified import verify_run
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths
 
 
-def __getattr__(name: str) -> Any:
-    """Imports the verbs when they are first asked for, so that `sdc --help` answers at once."""
-    if name in _FORMER:
-        warn(f"sdc.{name} is called sdc.{_FORMER[name]} now; use that", DeprecationWarning, stacklevel=2)
-        name = _FORMER[name]
-    if name not in __all__:
-        raise AttributeError(f"module 'sdc' has no attribute {name!r}")
+class _Function(ModuleType):
+    """A package whose name is that of a function: `sdc.publish(...)`."""
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.function(*args, **named)
+
+    @property
+    def function(self) -> Any:
+        """The function."""
+        return _function(_PACKAGES[self.__name__.partition(".")[2]])
+
+    @property
+    def __signature__(self) -> Any:
+        import inspect
+
+        return inspect.signature(self.function)
+
+
+class _Sdc(ModuleType):
+    """The package, which makes those of its packages callable that are functions too, when they are imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _PACKAGES and isinstance(value, ModuleType):
+            value.__class__ = _Function
+            value.__doc__ = f"{value.__doc__}\n\nAs a function: see `help(sdc.{name}.function)`."
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Sdc
+
+
+def _function(name: str) -> Any:
     from sdc.verb import checked
 
-    verb = _COMMANDS.get(name, name)
-    return checked(getattr(import_module(_HOMES.get(verb, "sdc.api")), verb))
+    return checked(getattr(import_module(_HOMES.get(name, "sdc.api")), name))
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is first asked for, so that `sdc --help` answers at once."""
+    if name in _PACKAGES:
+        return import_module(f"sdc.{name}")
+    if (stable := _COMMANDS.get(name, name)) in __all__:
+        return _function(stable)
+    if name in _FORMER:
+        warn(f"sdc.{name} is called sdc.{_FORMER[name]} now; use that", DeprecationWarning, stacklevel=2)
+        return _function(_FORMER[name])
+    if name.startswith("_"):
+        raise AttributeError(f"module 'sdc' has no attribute {name!r}")
+    from sdc.verb import OLD_NAMES, old
+
+    if name in OLD_NAMES:
+        return old(name, _function(OLD_NAMES[name].function))
+    raise AttributeError(f"module 'sdc' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -64,6 +64,9 @@ class InProcess:
         # lazy: units after the last result read cost nothing
         return (function(table, unit) for unit in units)
 
+    def __repr__(self) -> str:
+        return "IN_PROCESS"
+
 
 IN_PROCESS = InProcess()
 

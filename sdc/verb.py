@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -46,7 +48,7 @@ WORDS: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "a text"),
     "Path": ((os.PathLike,), "a path"),
     "Table": ((Table,), "a table, which sdc.read_table gives"),
-    "Found": ((Found,), "a release that was found, such as by sdc.find_release"),
+    "Found": ((Found,), "a release that was found, such as sdc.find_release gives"),
     "Criteria": ((Criteria,), "criteria, which sdc.criteria gives"),
     "PosteriorLimit": ((PosteriorLimit,), "an sdc.PosteriorLimit"),
     "AttributeDisclosure": ((AttributeDisclosure,), "an sdc.AttributeDisclosure"),
@@ -70,20 +72,97 @@ def _is(value: Any, kind: str) -> bool:
     return isinstance(value, WORDS[kind][0]) and not isinstance(value, bool)
 
 
+@dataclass(frozen=True)
+class OldForm:
+    """How a function was called until 0.78, which works for one release more.
+
+    positional  the names of its arguments by place
+    given       what its name said
+    renamed     its names of arguments, and those of today
+    """
+
+    function: str
+    positional: tuple[str, ...]
+    given: Mapping[str, Any] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, old: str, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of today, by name, with a FutureWarning; InputError where there are too many."""
+        if len(args) > len(self.positional):
+            raise InputError(f"sdc.{old} takes {', '.join(self.positional)} by place; name the other arguments")
+        given = {**self.given, **dict(zip(self.positional, args, strict=False)), **named}
+        new = {self.renamed.get(name, name): value for name, value in given.items()}
+        form = ", ".join(f"{name}=..." for name in new)
+        warnings.warn(
+            f"this form of sdc.{old} ends with the next release; write sdc.{self.function}({form})",
+            FutureWarning,
+            stacklevel=4,
+        )
+        return new
+
+
+OLD_NAMES = {
+    **{
+        f"{method}_release": OldForm("find_release", ("table", "public", "criteria"), {"method": method})
+        for method in ("ordered", "bisection", "decomposable", "best", "simulatable")
+    },
+    "controlled_rounding": OldForm("round", ("table",)),
+    "publish_release": OldForm("publish", ("table", "found", "folder")),
+}
+OLD_FORMS: dict[str, tuple[OldForm, Callable[[Sequence[Any], Mapping[str, Any]], bool]]] = {
+    "critical_widths": (
+        OldForm("critical_widths", ("table",), renamed={"floor": "threshold"}),
+        lambda args, named: "floor" in named,
+    ),
+    "find_release": (
+        OldForm("find_release", ("table", "public", "method", "criteria")),
+        lambda args, named: len(args) > 1 and not isinstance(args[1], str),
+    ),
+    "magnitude_table": (
+        OldForm(
+            "magnitude_table",
+            ("source", "value", "variables"),
+            renamed={"source": "table", "variables": "by"},
+        ),
+        lambda args, named: len(args) > 1 or bool({"source", "variables"} & {*named}),
+    ),
+    "suppress": (
+        OldForm("suppress", ("table", "public", "sub_table", "criteria"), renamed={"sub_table": "by"}),
+        lambda args, named: len(args) > 2 or "sub_table" in named,
+    ),
+}
+
+
+def old(name: str, function: Any) -> Any:
+    """A function by the name that it had."""
+
+    def call(*args: Any, **named: Any) -> Any:
+        return _by_today(OLD_NAMES[name], name, function, args, named)
+
+    call.__name__, call.__doc__ = name, f"Use `sdc.{OLD_NAMES[name].function}`."
+    return call
+
+
+def _by_today(form: OldForm, name: str, function: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    return function(**form.named(name, args, named))
+
+
 @cache
 def checked(verb: Any) -> Any:
-    """The verb, which in a notebook says how far it is; InputError for an argument of a type that it does not take.
+    """The function, which in a notebook says how far it is; InputError for an argument of a type that it does not take.
 
     Classes are as they are.
     """
     if not inspect.isfunction(verb):
         return verb
-    signature = inspect.signature(verb)
+    signature, (form, is_old) = inspect.signature(verb), OLD_FORMS.get(verb.__name__, (None, None))
     takes_executor = "executor" in signature.parameters
 
     @wraps(verb)
     def call(*args: Any, **given: Any) -> Any:
         named = current(given, "risk", warn)
+        if form is not None and is_old is not None and is_old(args, named):
+            return _by_today(form, verb.__name__, call, args, named)
         for name, kind, value in _given(_bound(verb, signature, args, named)):
             _require(f"sdc.{verb.__name__}", name, kind.split(" | "), value)
         if not takes_executor and "table" not in signature.parameters:  # a build says itself how far it is
@@ -97,14 +176,14 @@ def checked(verb: Any) -> Any:
 
 
 def _bound(verb: Any, signature: inspect.Signature, args: Any, named: Any) -> inspect.BoundArguments:
-    """InputError, which says how the verb is called, where one is missing or is none of its own."""
+    """InputError, which says how the function is called, where an argument is missing or is none of its own."""
     try:
         return signature.bind(*args, **named)
     except TypeError as error:
         needed = ", ".join(
             n for n, of in signature.parameters.items() if of.default is of.empty and of.kind < of.VAR_KEYWORD
         )
-        about = "; public is what is public of the table already, None if nothing is" if "public" in needed else ""
+        about = "; public is what is public already, [] if nothing is" if "public" in needed else ""
         raise InputError(f"sdc.{verb.__name__}({needed}): {error}{about}") from None
 
 

@@ -174,7 +174,6 @@ def release(
     """Find a release of a table, and publish it if --out is given."""
     from sdc import api
     from sdc.stages.assemble import Watch
-    from sdc.stages.release import publish_release
     from sdc.stages.search import QuestionLines, describe_round, describe_simulated, interruptible
     from sdc.stages.table import check_names
 
@@ -192,9 +191,9 @@ def release(
         deadline = stack.enter_context(interruptible(section, marker))
         found = api.find_release(
             data,
-            source.known,
             method,
-            criteria,
+            source.known,
+            criteria=criteria,
             release=section,
             accept_undecided=source.accepts_undecided,
             executor=executor,
@@ -209,7 +208,7 @@ def release(
     facts = _release_facts(data, found, section.weights, refused)
     if out is not None:
         own = {"title": out.absolute().name, **source.publication}
-        facts["published"] = publish_release(data, found, out, **own)
+        facts["published"] = api.publish(found, out, table=data, **own).ledger
 
     def show() -> None:
         _print_found(found, facts, refused, criteria.floor)

@@ -67,7 +67,7 @@ def round_command(
         source.judge_rounded(sub_table, base)
         own = source.build.criteria
         judged = f"each cell of the whole table with 1 to {own.small_count} records has at least width {own.floor}"
-    rounded = api.controlled_rounding(table, base=base)
+    rounded = api.round(table, base=base)
     if out is not None:
         from sdc.stages.release import rounded_table
 
@@ -121,9 +121,9 @@ def suppress(
     criteria = source.criteria()
     found = api.suppress(
         source.table,
-        public,
         sub_table,
-        criteria,
+        public=public,
+        criteria=criteria,
         budget=source.budget,
         whole=whole,
         witnesses=source.witnesses(public),
@@ -223,8 +223,8 @@ def magnitude(
         read_config(Path(table)).require("magnitude")
     found = api.magnitude_table(
         table,
-        value,
-        by[0].split("*"),
+        value=value,
+        by=by[0].split("*"),
         also=[one.split("*") for one in by[1:]],
         contributors=contributors,
         dominance=None if dominance is None else _dominance(dominance),

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,8 @@ from sdc.run_format import ROUNDED_COUNT
 
 COUNT = "count"
 OTHER_COMMANDS = "sdc bounds, sdc enumerate or sdc check, which accept tables with missing counts"
+TableLike: TypeAlias = Table | Any
+"""A table, or what `read_table` makes one of: a data frame, or the path of a file."""
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
 MEMORY = 1 << 30
 """Default bytes for counted cells."""
@@ -79,47 +81,101 @@ _CUTS, _PARTS, _SMALL = 4, 256, 4  # so many units with workers; parts combined 
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
-    """The table of microdata, one row for each record, or of counted cells with a column `count`.
+    """Read a table from microdata, one row a record, or from counted cells with a column `count`.
 
-    source            a file of Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav),
-                      Stata (.dta), SAS (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of
-                      one kind; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
-                      Polars or a relation of DuckDB, which are executed whole: choose columns in them
-    executor, memory  for counting the parts, and the bytes of each process for cells beside the table; the rest goes to
-                      disk
-    settings          of `table` in a config, these:
+    Parameters
+    ----------
+    source : path, URL or data frame
+        Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav), Stata (.dta), SAS
+        (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of one kind; a data frame of pandas,
+        Polars or Arrow; or a LazyFrame of Polars or a relation of DuckDB, which are run whole.
+    executor : Executor
+        What counts the parts.
+    memory : int, default 1 GiB
+        Bytes of each process for cells beside the table itself. The rest goes to disk.
+    **settings
+        The keys of `table` in a config:
 
-    variables         columns to use, in this order; default all
-    ignore            patterns of names in the folder or glob that are no parts
-    columns           the column of each variable with another name, and that of `count`
-    csv               the format of text files: delimiter, encoding, decimal, such as {"delimiter": ";"}
-    categories        category names in order, by variable; any other value is bad
-    missing           category name for missing values, by variable, or one for all; last if `categories` does not
-                      list it. Without it missing values are bad
-    exclude_missing   variables whose missing values exclude the record, or True for all
-    recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
-                      "15 and over": [15, None]}}}; a value outside all bins and groups is bad
-    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
-    not_totals        categories that look like totals but are not, by variable
-    alike             refuse, keep apart or merge similar categories
-    invalid_records   refuse, or exclude: leave them out and count them
-    max_categories    a variable with more is refused: it is an identifier or needs bins; default 256
+        variables : columns to use, in this order; default all
+        ignore : patterns of names in the folder or glob that are no parts
+        columns : the column of each variable that has another name, and that of `count`
+        csv : how text files are written, such as {"delimiter": ";"}: delimiter, encoding, decimal
+        categories : category names in order, by variable; any other value is bad
+        missing : category name for missing values, by variable, or one for all; without it they are bad
+        exclude_missing : variables of which records with a missing value are left out, or True for all
+        recodes : bins, groups, or top and bottom codes, such as {"age": {"bins": {"under 15": [None, 15]}}}
+        hierarchies : variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
+        not_totals : categories that are no totals, though they look like them, by variable
+        alike : "refuse", "keep" or "merge" categories that are alike
+        invalid_records : "refuse", or "exclude": leave them out
+        max_categories : a variable with more is refused; default 256
 
-    Raises InputError for a source that cannot be read as a table of counts, see the module.
+    Returns
+    -------
+    Table
+        The counts of the cells that have records.
+
+    Raises
+    ------
+    InputError
+        For whatever cannot be read as a table of counts, with the reason.
+
+    Notes
+    -----
+    One pass over the source. The table does not depend on its format, order or partition, or on the workers.
+
+    Examples
+    --------
+    >>> sdc.read_table("czech_auto_workers.csv", variables=["A", "C"])
+    Table(2 variables, 4 non-zero cells, 1841 records)
     """
     return _count_source(source, settings, executor, memory).table
+
+
+def table_of(source: Any, variables: Sequence[str] | None = None) -> Table:
+    """A table as it is, and whatever else `read_table` reads; InputError as there.
+
+    variables  those that are kept; default all
+    """
+    if not isinstance(source, Table):
+        return read_table(source, variables=variables)
+    return source if variables is None else source.marginal(list(variables))
 
 
 def read_weights(
     source: Any, weight: str, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any
 ) -> RecordWeights:
-    """The weights of the records of `read_table`, with the same settings: how many people each represents.
+    """Read the weights of records: how many each stands for.
 
-    weight  the column of weights, which is no variable; source, executor, memory, settings  as there
+    Parameters
+    ----------
+    source : path, URL or data frame
+        The records, as for `read_table`.
+    weight : str
+        The column of weights, which is no variable.
+    executor, memory, **settings
+        As for `read_table`.
 
-    For each cell with records, in the order of the table: the sum, the least and the largest weight, in millionths.
-    Raises InputError for a missing column, for weights that are missing, not numbers or not positive, and as
-    `read_table`.
+    Returns
+    -------
+    RecordWeights
+        For each cell with records their sum, the least and the largest, in millionths.
+
+    Raises
+    ------
+    InputError
+        Where there is no such column, where a weight is missing, no number or not above 0, and as `read_table`.
+
+    Notes
+    -----
+    It costs one pass over the records.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"sex": ["f", "m"], "weight": [10.5, 20.0]})
+    >>> sdc.read_weights(people, "weight").totals.tolist()
+    [10500000, 20000000]
     """
     weights = _count_source(source, settings, executor, memory, weight).weights
     assert weights is not None  # there is a column of weights

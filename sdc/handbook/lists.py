@@ -41,7 +41,7 @@ def _term(code: str, text: str) -> str:
 def _verbs() -> str:
     rows = []
     for name in sdc.__all__:
-        verb = getattr(sdc, name)
+        verb = getattr(getattr(sdc, name), "function", getattr(sdc, name))
         rows.append(
             f'<h3 id="verb-{name}"><code>sdc.{name}</code></h3>'
             f'<pre tabindex="0"><code>{escape(_signature(verb))}</code></pre>'

@@ -26,6 +26,11 @@ class Losses:
 
     With none = 1 - t and wrong = 1 for the intruder, and right = 1 and wrong = 0 for the agency, the disclosure risk is
     the fraction of the cells that are identified at the threshold t, [DFT] (5).
+
+    Examples
+    --------
+    >>> sdc.Losses.of({"intruder": {"none": 0.1}}).most
+    1.0
     """
 
     intruder: IntruderLosses

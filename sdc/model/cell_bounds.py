@@ -39,6 +39,11 @@ class CellBounds(Named):
 
     Raises ValueError if a count is outside its inner interval, or an inner interval outside the outer one: then one of
     them is wrong, because the true table is feasible.
+
+    Examples
+    --------
+    >>> sdc.cell_bounds("czech_auto_workers.csv", ["A*B"])
+    Bounds of 3 cells by decomposable, 3 of them exact; small_count=2
     """
 
     cells: Codes

@@ -168,6 +168,11 @@ class Knowledge:
     each variable, which is added here. Raises ReleaseError if the release names an unknown variable or totals are of an
     unreleased sub-table, InputError if a structural zero or fact does not fit the schema or two facts contradict each
     other.
+
+    Examples
+    --------
+    >>> sdc.knowledge("czech_auto_workers.csv", ["A*B"]).total
+    1841
     """
 
     schema: Schema

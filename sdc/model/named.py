@@ -8,7 +8,7 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sdc.model.errors import InputError, MissingLibraryError
+from sdc.model.errors import InputError, MissingLibraryError, ReleaseError, nearest
 from sdc.model.schema import Schema
 from sdc.run_format import variable_columns
 
@@ -29,10 +29,12 @@ class Named:
     """
 
     _schema: Schema | None = None
+    _small_count: int | None = None
 
-    def named_by(self: Self, schema: Schema) -> Self:
-        """Set the schema of the names, and return itself."""
+    def named_by(self: Self, schema: Schema, small_count: int | None = None) -> Self:
+        """Set the schema of the names and the small count of the result, and return itself."""
         object.__setattr__(self, "_schema", schema)
+        object.__setattr__(self, "_small_count", small_count)
         return self
 
     @property
@@ -69,19 +71,16 @@ class Named:
         return _library("polars").from_arrow(self.to_arrow())
 
     def __repr__(self) -> str:
-        return self.headline
+        """The headline, with the small count that it depends on."""
+        return self.headline if self._small_count is None else f"{self.headline}; small_count={self._small_count}"
 
     def _repr_html_(self) -> str:
+        """The same, and the first rows of the table by names; a suppressed cell is empty."""
         try:
             columns = self.by_name()
         except InputError:
-            return f"<p>{escape(self.headline)}</p>"
-        rows = list(zip(*(column[:MOST_SHOWN] for column in columns.values()), strict=True))
-        more = len(next(iter(columns.values()), ())) - len(rows)
-        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>" for row in rows)
-        rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
-        return f"<p>{escape(self.headline)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+            return f"<p>{escape(repr(self))}</p>"
+        return f"<p>{escape(repr(self))}</p>{html_rows(columns)}"
 
 
 class Drawn(Named):
@@ -97,6 +96,27 @@ class Drawn(Named):
         return Drawn.drawing(self, **settings)
 
 
+class Tabular(Named):
+    """A result that is a table, or several: by name in `tables`, and `result["age*sex"]` or `result["age", "sex"]`."""
+
+    @property
+    def tables(self) -> Mapping[str, Named]:
+        """Each table by its name, `age*sex`."""
+        return {"*".join(self.names.names[axis] for axis in self.names.axes): self}
+
+    def __getitem__(self, asked: Any) -> Any:
+        """The table by these variables, in any order; ReleaseError where it is none of the result."""
+        wanted = asked.split("*") if isinstance(asked, str) else asked
+        if not isinstance(wanted, list | tuple) or not all(isinstance(name, str) for name in wanted):
+            raise ReleaseError(f"a table is named 'age*sex' or ['age', 'sex']; this is a {type(asked).__name__}")
+        found = self.tables
+        by_names = {frozenset(name.split("*")): table for name, table in found.items()}
+        if (table := by_names.get(frozenset(name.strip() for name in wanted))) is not None:
+            return table
+        text = "*".join(wanted)
+        raise ReleaseError(f"{text} is no table of this {type(self).__name__}; {nearest(text, [*found])}")
+
+
 class Rows(Named, tuple[Row, ...]):
     """Several results of one kind, whose fields are the columns; a tuple."""
 
@@ -107,6 +127,17 @@ class Rows(Named, tuple[Row, ...]):
     def by_name(self) -> dict[str, Sequence[Any]]:
         names = [field.name for field in fields(self[0])] if self else []  # type: ignore[arg-type]
         return {name: [getattr(row, name) for row in self] for name in names}
+
+
+def html_rows(columns: Mapping[str, Sequence[Any]]) -> str:
+    """The first rows as a table of HTML; what is None is empty."""
+    rows = list(zip(*(column[:MOST_SHOWN] for column in columns.values()), strict=True))
+    more = len(next(iter(columns.values()), ())) - len(rows)
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    cells = ("".join(f"<td>{'' if v is None else escape(str(v))}</td>" for v in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
 def _library(name: str) -> Any:

@@ -27,6 +27,11 @@ class Release:
 
     `frontier` holds the maximal sub-tables, by decreasing dimension and then by number. Create it with `Release.of`,
     which sorts and drops implied elements.
+
+    Examples
+    --------
+    >>> sdc.Release.of([0b11, 0b1]).frontier  # bit sets of variables
+    (3,)
     """
 
     frontier: tuple[SubTable, ...]

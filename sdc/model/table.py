@@ -91,6 +91,11 @@ class Table(Cells, Named):
     counts  (cells,) int64, read-only, positive, with a sum of at most 2^53
 
     Any cell space is allowed, beyond 2^64 too: no number stands for a cell. `Knowledge` has what is public of it.
+
+    Examples
+    --------
+    >>> sdc.read_table("czech_auto_workers.csv").marginal(["A", "C"])
+    Table(2 variables, 4 non-zero cells, 1841 records)
     """
 
     schema: Schema

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sdc.model.alike import Alike, alikes, decimal_of, require_apart
 from sdc.model.errors import InputError, NotReleasableError
-from sdc.model.named import Named
+from sdc.model.named import Rows, Tabular
 from sdc.model.totals import is_reserved, is_usual
 from sdc.protect.dominance import Judged, Rules, Values, judge
 
@@ -98,7 +98,7 @@ class FailingCell(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MagnitudeTable(Named):
+class MagnitudeTable(Tabular):
     """Sums by cell, of which every cell passes the rules.
 
     variables     those of all groupings; levels  the column that stands for each: itself, a coarser one, or `(all)`,
@@ -109,6 +109,13 @@ class MagnitudeTable(Named):
                   another's
     part          "" or, where negative values are split, "positive" or "negative"
     failing       cells that fail at the levels that are not published; confidential, and in no row
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sales = pa.table({"region": [*"nnn"], "sales": [5, 6, 7]})
+    >>> sdc.magnitude_table(sales, value="sales", by="region", contributors=3)["region"]
+    Sums by region of 1 cells; each record is another contributor's
     """
 
     variables: Names
@@ -129,6 +136,11 @@ class MagnitudeTable(Named):
         who = "each record is another contributor's" if self.contributor is None else f"whose by {self.contributor}"
         return f"Sums by {by} of {len(self.cells):,} cells{part}; {who}"
 
+    @property
+    def tables(self) -> Mapping[str, MagnitudeTable]:
+        """Itself by the columns that it is by."""
+        return {"*".join(dict.fromkeys(level for level in self.levels if level != ALL)) or "(total)": self}
+
     def by_name(self) -> dict[str, Sequence[Any]]:
         """Its cells with their sums, exact decimals."""
         rows, names = self.rows, _heads(self.variables, self.chosen)
@@ -141,6 +153,31 @@ class MagnitudeTable(Named):
         heads = _heads(self.variables, self.chosen)
         named = [_by_level(heads, cell) for cell in self.cells]
         return [{**cell, "total": written(total, self.places)} for cell, total in zip(named, self.totals, strict=True)]
+
+
+class MagnitudeTables(Rows[MagnitudeTable], Tabular):
+    """The tables of sums that were judged together: a tuple of them, and by name in `tables`."""
+
+    @property
+    def headline(self) -> str:
+        return "; ".join(one.headline for one in self)
+
+    @property
+    def tables(self) -> Mapping[str, MagnitudeTable]:
+        parts = {(name, one.part): one for one in self for name in one.tables}
+        return {f"{name} ({part})" if part else name: one for (name, part), one in parts.items()}
+
+    def __getitem__(self, asked: Any) -> Any:
+        return tuple.__getitem__(self, asked) if isinstance(asked, int | slice) else Tabular.__getitem__(self, asked)
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        """The rows of all tables, with the sign of the values where they were split by it."""
+        found = dict[str, list[Any]]()
+        for one in self:
+            rows = one.by_name()
+            for name, column in {**rows, **({"part": [one.part] * len(one.cells)} if one.part else {})}.items():
+                found.setdefault(name, []).extend(column)
+        return dict(found)
 
 
 def _heads(variables: Sequence[str], chosen: Sequence[str]) -> Names:
@@ -174,7 +211,7 @@ def magnitude_table(
     alike: Alike = "refuse",
     decimals: int | None = None,
     decimal: str = ".",
-) -> tuple[MagnitudeTable, ...]:
+) -> MagnitudeTables:
     """The sums of a column, by the finest levels at which all cells pass; two tables where values are split by sign.
 
     records   the value as it is stored, and the other columns of the sums as names
@@ -231,7 +268,7 @@ def magnitude_table(
             f"sums of {sums.value!r} fail the rules at every level, the total too; nothing is published",
             "\n".join(map(str, failing)),
         )
-    return tuple(replace(one, failing=tuple(failing)) for one in best)
+    return MagnitudeTables(replace(one, failing=tuple(failing)) for one in best)
 
 
 @dataclass(frozen=True, eq=False)

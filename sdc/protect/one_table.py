@@ -19,7 +19,7 @@ from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Tabular, named_cells
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -43,7 +43,7 @@ KEPT = 512  # tables that agree, the newest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suppressed(Named):
+class Suppressed(Tabular):
     """Which cells are suppressed.
 
     counts    of the table, those of suppressed cells too, which are confidential
@@ -57,6 +57,11 @@ class Suppressed(Named):
     refuted   (n, axes) codes of sensitive cells that are too narrow by what is public without it: no cell suppressed
               helps these. Confidential
     judged_whole  whether every at-risk cell of the whole table was judged too, and not the small ones of this alone
+
+    Examples
+    --------
+    >>> sdc.suppress("czech_auto_workers.csv", by="A*C", min_width=3)
+    0 of 4 cells suppressed; small_count=2
     """
 
     counts: Dense

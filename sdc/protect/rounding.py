@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, vstack
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Tabular, named_cells
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -27,13 +27,18 @@ NODES = 100_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rounded(Named):
+class Rounded(Tabular):
     """A rounded table, the shape of the one that was given.
 
     counts   multiples of the base; each less than the base from the true count
     margins  the axes kept of each margin that is rounded to a neighbouring multiple, the total's are none
     moved    the sum of what counts were moved by, in records; confidential, for whoever has it beside the true total
              can tell small counts
+
+    Examples
+    --------
+    >>> sdc.round("czech_auto_workers.csv", by="A*C", base=5).margins
+    ((), (0,), (1,))
     """
 
     counts: Dense
@@ -43,12 +48,12 @@ class Rounded(Named):
 
     @property
     def headline(self) -> str:
-        return f"{int((self.counts > 0).sum()):,} cells in multiples of {self.base}, without those of 0"
+        return f"{self.counts.size:,} cells in multiples of {self.base}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """Each cell that is not 0, in a column that says how it is rounded: `read_table` takes it for no count."""
-        held = self.counts > 0
-        return {**named_cells(np.argwhere(held), schema), f"{ROUNDED_COUNT}{self.base}": self.counts[held].tolist()}
+        """Every cell, in a column that says how it is rounded: `read_table` takes it for no count."""
+        cells = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
+        return {**cells, f"{ROUNDED_COUNT}{self.base}": self.counts.reshape(-1).tolist()}
 
     def cells(self, table: Table) -> list[dict[str, Any]]:
         """Each cell that is not 0, by the names of the table that was rounded."""

@@ -87,12 +87,38 @@ class Incomplete:
 
 
 def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:
-    """Read a table from a file, as `sdc.public.published` does.
+    """Read a published table of which not all counts are published.
 
-    total  the category of totals
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    total : str, default "(total)"
+        The category that stands for all others of a variable, in lines with totals.
 
-    Raises InputError if the file is invalid, a cell is unbounded, or no counts agree with the table; ReleaseError
-    beyond 4,096 cells.
+    Returns
+    -------
+    Incomplete
+        The table with what its totals imply of each cell.
+
+    Raises
+    ------
+    InputError
+        Where it is no such file, where nothing bounds some cell, and where no counts agree with it.
+    ReleaseError
+        Beyond 4,096 cells.
+
+    Notes
+    -----
+    It costs one integer program to see that counts agree.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> lines = "sex,age,count\\nf,old,\\nf,young,5\\nm,old,\\nm,young,6\\nf,(total),8\\nm,(total),9\\n"
+    >>> _ = Path("part.csv").write_text(lines)
+    >>> sdc.read_incomplete("part.csv").tables().feasible_tables
+    1
     """
     (published,) = read_published(Path(path), total)
     if published.contradiction:

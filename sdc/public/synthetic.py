@@ -78,17 +78,40 @@ class Synthetic(Named):
 def synthesize(
     sources: Sequence[str | Path], *, draws: int = 1, seed: int = 0, relations: Sequence[EarlierConfig] = ()
 ) -> tuple[Synthetic, ...]:
-    """Tables drawn from the law `released` of the full table, given published marginals and nothing else.
+    """Draw synthetic tables from published marginals and nothing else, by the law `released` of the full table.
 
-    Where the marginals are decomposable the draws are independent and exact (`Draws`). Elsewhere a first table that
-    agrees is found by integer programming, and a Markov chain walks from it. Each is compared with every published
-    count before it is returned.
+    Parameters
+    ----------
+    sources : list of str or path
+        Published folders or files of tables, all of the same records.
+    draws : int, default 1
+        The number of tables; table k has the seed `seed` + k.
+    seed : int, default 0
+        Of the first table.
+    relations : list
+        How the tables relate, as for `check`.
 
-    sources    published folders or files of tables, all of the same records; relations  how they relate, as for `check`
-    draws      how many tables; table k has the seed `seed` + k
+    Returns
+    -------
+    tuple of Synthetic
+        The tables. Each agrees with every published count.
 
-    InputError where a table is suppressed or rounded, of other records, or contradicts another; where the tables have
-    too many cells for integer programming or for the chain; or where no table that agrees is found.
+    Raises
+    ------
+    InputError
+        Where a table is suppressed or rounded, of other records, or contradicts another; where the tables have too many
+        cells; or where no table that agrees is found.
+
+    Notes
+    -----
+    Where the marginals are decomposable the draws are independent and exact. Elsewhere a first table that agrees is
+    found by integer programming, and a Markov chain walks from it. Each is compared with every published count.
+
+    Examples
+    --------
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> len(sdc.synthesize([sdc.publish(found, "open").folder], draws=2))
+    2
     """
     if draws < 1:
         raise InputError(f"draws = {draws}; give at least 1")

@@ -143,12 +143,35 @@ class Ledger(Named):
 
 
 def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None) -> Ledger:
-    """List the publications, as `sdc ledger` does.
+    """Read a ledger of publications, or make one.
 
-    new  create the ledger and its key file; keep both safe
-    old  a ledger of version 0.1 whose entries the new one starts with
+    Parameters
+    ----------
+    file : str or path
+        The ledger.
+    new : bool, default False
+        Make it, with its key beside it. Keep both safe.
+    old : str or path, optional
+        A ledger of version 0.1 with whose entries a new one begins.
 
-    Raises InputError if the ledger is missing, no ledger or broken; with `new`, if it exists or cannot be created.
+    Returns
+    -------
+    Ledger
+        One entry a publication.
+
+    Raises
+    ------
+    InputError
+        Where it does not exist, is none, or its chain is broken; with `new` where it exists already, or cannot be made.
+
+    Notes
+    -----
+    The hash of each entry is made with the key, so that nobody without it can change an entry.
+
+    Examples
+    --------
+    >>> sdc.ledger("publications.ledger", new=True)
+    publications.ledger: 0 publications, the chain holds
     """
     path = checked_path(file)
     if old is not None and not new:

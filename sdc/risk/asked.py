@@ -11,15 +11,46 @@ from sdc.risk.criteria import Criteria, CriteriaKeywords
 
 
 def criteria(*, min_width: int, small_count: int = 2, **others: Any) -> Criteria:
-    """What a release must satisfy. Every verb that judges one takes it as a whole, or these by keywords.
+    """State what a release must satisfy.
 
-    min_width             in records, that the bounds of every at-risk cell keep at least ([KDSF] eq. 6)
-    small_count           cells of 1 up to this count are at risk
-    posterior_limit       on what is likely of them, see `PosteriorLimit`
-    min_frequency         n, and no public count is from 1 to n - 1
-    attribute_disclosure  of no small group it is told what sensitive variables are, see `AttributeDisclosure`
+    Every function that judges a release takes it as a whole, or these by keywords.
 
-    InputError for a width or a small count below 1, a minimum frequency below 2, and an unknown keyword.
+    Parameters
+    ----------
+    min_width : int
+        Records. The least width of the bounds of each at-risk cell.
+    small_count : int, default 2
+        Cells of 1 up to this count are at risk.
+    posterior_limit : PosteriorLimit, optional
+        A limit on what is likely of them.
+    min_frequency : int, optional
+        The smallest count that may be public, but for 0.
+    attribute_disclosure : AttributeDisclosure, optional
+        What must not be published of small groups.
+
+    Returns
+    -------
+    Criteria
+        All of it as one value.
+
+    Raises
+    ------
+    InputError
+        For a width or a small count below 1, and a frequency below 2.
+
+    Notes
+    -----
+    All criteria must hold at once.
+
+    References
+    ----------
+    [KDSF] Kim, Dobra, Slavković, Fienberg: equation 6.
+
+    Examples
+    --------
+    >>> rules = sdc.criteria(min_width=6, min_frequency=20)
+    >>> sdc.find_release("czech_auto_workers.csv", criteria=rules).sub_tables
+    53
     """
     return Criteria.of(small_count, min_width, **others)
 

@@ -75,6 +75,12 @@ class Assessment(Named):
     broken           the first criterion beside the width that is proven to be broken; where it is of published counts,
                      widths were not looked at, unless all bounds were asked for
     shown            what feasible tables show of each criterion beside the width that needs them
+
+    Examples
+    --------
+    >>> answer = sdc.assess("czech_auto_workers.csv", ["A*B"], min_width=6)
+    >>> answer.releasable, answer.at_risk_cells
+    (True, 3)
     """
 
     verdict: Annotated[Verdict, InDocuments(bool | None, lambda v, _: v.releasable, lambda v, _: Verdict.read(v))]

@@ -38,6 +38,11 @@ class AttributeDisclosure(Criterion):
     then the frontier of a release is looked at, and nothing else. With them a finer sub-table may have a category
     excluded of every part of a group and not of the group: then all that is within the frontier is looked at. Of a
     sub-table of which some cells are withheld is asked what is asked of it whole.
+
+    Examples
+    --------
+    >>> sdc.Attributes(sensitive=("illness",), most=5).most
+    5
     """
 
     sensitive: tuple[str, ...]

@@ -81,6 +81,11 @@ class CriticalWidths(Drawn):
     visited     how many sub-tables' widths were looked at
     most        where the floor was chosen, that no more than so many were to be listed; 0 where it was given
     ways        only sub-tables of at most so many variables are listed
+
+    Examples
+    --------
+    >>> sdc.critical_widths("czech_auto_workers.csv").to_arrow().column_names
+    ['sub_table', 'critical_width']
     """
 
     sub_tables: npt.NDArray[np.uint64]

@@ -47,6 +47,11 @@ class PosteriorLimit(Criterion):
     A cell counts even if another count is more probable: so the limit is stricter than one on the cells that are
     identified ([DFT] (5)). Raises InputError if nothing is limited, for a non-positive alpha, and for values outside 0
     to 1.
+
+    Examples
+    --------
+    >>> sdc.PosteriorLimit(max_probability=0.02).law
+    'released'
     """
 
     law: str = RELEASED

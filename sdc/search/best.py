@@ -18,7 +18,7 @@ from sdc.model.errors import ConfigError, InputError, NotReleasableError, Releas
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
-from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable, SuppressedTables
 from sdc.protect.release import ProtectedRelease, protect
 from sdc.risk.criteria import Evaluation
 from sdc.risk.evaluator import RiskEvaluator
@@ -90,6 +90,12 @@ class FoundRelease(Found):
     candidates   with "best" all releases that were compared
     resumed      of each growth that had a checkpoint whether that held and it went on from there
     bound        with "optimum" a utility that no release exceeds
+
+    Examples
+    --------
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> [*found.tables][:2], found["A*B"]
+    (['A*B*C*D*E', 'A*B*D*E*F'], A*B: 4 cells)
     """
 
     method: str
@@ -107,6 +113,10 @@ class FoundRelease(Found):
     candidates: tuple[Candidate, ...] = ()
     resumed: Mapping[str, bool] = field(default_factory=dict)
     bound: float | None = None
+
+    @property
+    def protected(self) -> tuple[SuppressedTable, ...]:
+        return self.suppressed_tables.tables
 
     @property
     def halvings(self) -> float | None:

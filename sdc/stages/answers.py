@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sdc.bounds.super_cells import super_cells_in_units
 from sdc.canonical import digest_of
 from sdc.checkpoint import NO_CHECKPOINT, Arrays, Checkpoint
 from sdc.config.analysis import MOST_SEEDS
+from sdc.data.reading import TableLike, table_of
 from sdc.events import STEP, emit
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.equations import every_cell
@@ -166,26 +168,62 @@ def checkpoint_of(source: ResolvedInput, known: Knowledge, cells: Codes, seconds
 
 
 def attack(
-    release: str | Path | Public,
+    release: str | PathLike[str] | Public,
     *,
-    truth: str | Path | Table | None = None,
+    truth: str | Path | TableLike | None = None,
     seeds: int = 3,
     relations: str | Path | Sequence[Mapping[str, Any]] | None = None,
     small_count: int | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Attack:
-    """Compute what published tables let an intruder guess, with an independent method, as `sdc attack` does.
+    """Guess each cell from published tables, by a method not ours.
 
-    release      a published folder or file; or a found release, or other public facts of a table
-    truth        for `right`, the correct guesses: the run that published the folder, or the table (required for facts)
-    seeds        number of starts of the reconstruction, 0 to 100; it needs sdc-tables[attack]. 0: independence model
-                 only
-    relations    how tables of a folder relate: sections like `earlier` of a config, or a YAML file of them
-    small_count  cells of 1 up to this count are at risk, default 2; a run has its own
+    Parameters
+    ----------
+    release : path, published folder, list, Release, Knowledge or found release
+        A published folder or file of tables; or what is public of the table `truth`.
+    truth : path, Table or data frame, optional
+        Of a folder the run that published it, if `right` is to say what is guessed right. Else the table, which is
+        needed.
+    seeds : int, default 3
+        Number of starts of the reconstruction, 0 to 100; it needs sdc-tables[attack]. 0: the independence model alone.
+    relations : path or list of dict, optional
+        How tables of a folder relate: sections as `earlier` of a config has them, or a YAML file of them.
+    small_count : int, optional
+        Cells of 1 up to this count are at risk; default 2. A run has its own.
+    executor : Executor
+        Where the units of work run.
 
-    ConfigError if the reconstruction is not installed, for invalid relations, or for a run of another folder;
-    InputError if a table cannot be read or nothing can be guessed, and as of `cell_bounds`.
+    Returns
+    -------
+    Attack
+        One row a cell with its guesses; `right` says which are right.
+
+    Raises
+    ------
+    ConfigError
+        Where the reconstruction is not installed, and where the run is not the folder's.
+    InputError
+        Where a table cannot be read, or nothing can be guessed of it.
+
+    Notes
+    -----
+    The cost is that of the fits, one for each start.
+
+    References
+    ----------
+    Dinur and Nissim (2003); Garfinkel, Abowd, Martindale (2018).
+
+    Examples
+    --------
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> guessed = sdc.attack(found, truth="czech_auto_workers.csv", seeds=0)
+    >>> guessed
+    Guesses of 64 cells by independence of all variables, from one-way tables alone
     """
+    if not isinstance(release, str | PathLike) and truth is not None:
+        truth = table_of(truth)
+    release = Path(release) if isinstance(release, PathLike) else release
     method = _reconstruction(seeds)
     if isinstance(release, str | Path):
         published = checked_path(release)

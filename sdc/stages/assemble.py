@@ -248,7 +248,16 @@ def no_widths() -> CriticalWidths:
 
 @dataclass(frozen=True)
 class Watch:
-    """Callbacks of a search: evaluations, rounds of chains, simulated decisions."""
+    """Callbacks of a search: evaluations, rounds of chains, simulated decisions.
+
+    Examples
+    --------
+    >>> heard = []
+    >>> watch = sdc.Watch(on_step=heard.append)
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6, watch=watch)
+    >>> len(heard) == len(found.steps)
+    True
+    """
 
     on_step: Callable[[SearchStep], None] = field(default=lambda step: None, repr=False)
     on_round: Callable[[SearchState], None] = field(default=lambda state: None, repr=False)

@@ -95,9 +95,32 @@ INSTEAD = "Totals of weights are published instead of these counts."
 
 
 def explore(run_folder: str | Path) -> Any:
-    """Show the query space of a run in a notebook, as `sdc explore` does in a browser.
+    """Show the query space of a run in a notebook.
 
-    It is as confidential as the audit report. MissingLibraryError without anywidget; RunFolderError as `space_of_run`.
+    Parameters
+    ----------
+    run_folder : str or path
+        A finished run.
+
+    Returns
+    -------
+    widget
+        What a sub-table adds and excludes, under the cursor. It is as confidential as the audit report.
+
+    Raises
+    ------
+    MissingLibraryError
+        Without anywidget; it is an ImportError.
+    RunFolderError
+        Where the run is not finished.
+
+    Notes
+    -----
+    It reads the run folder; nothing is evaluated.
+
+    Examples
+    --------
+    >>> sdc.explore(sdc.run("build.yaml").folder)  # doctest: +SKIP
     """
     from sdc.report.explorer import widget
 
@@ -200,7 +223,32 @@ class Comparison(Named):
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:
-    """Compare two runs with releases, and explain what each lacks; RunFolderError for other folders or corrupt runs."""
+    """Compare two runs: their configs, tables and releases.
+
+    Parameters
+    ----------
+    before, after : str or path
+        Two runs that have found a release.
+
+    Returns
+    -------
+    Comparison
+        One row a sub-table that came or went, with why the other run does not have it.
+
+    Raises
+    ------
+    RunFolderError
+        Where one is no run, is corrupt, or has found nothing.
+
+    Notes
+    -----
+    It costs one explanation for each sub-table, as `why`.
+
+    Examples
+    --------
+    >>> sdc.compare("runs/june", "runs/july")  # doctest: +SKIP
+    59 sub-tables, then 57; 1 keys of the config differ
+    """
     one, other = _opened(before), _opened(after)
     return Comparison(
         _changed(_settings(one.config), _settings(other.config)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.config.file import faults_of
+from sdc.config.given import require_names
 from sdc.config.publication import LabelsConfig, PublicationConfig
 from sdc.data.source import cause_of, file_system, is_unreached, require_no_password
 from sdc.events import emit
@@ -347,47 +348,81 @@ def _written(url: str, release: Path) -> Iterator[None]:
 IN_NO_LEDGER = "not in a ledger; judged only with the named earlier publications"
 
 
-def publish_release(
-    table: Table,
+@dataclass(frozen=True, repr=False)
+class PublishedFolder:
+    """A folder of published tables, which `sdc.publish` returns. It can be used wherever a path is.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, absolute.
+    tables : tuple of str
+        The published tables, `age*sex`; of a release the frontier, and the suppressed and rounded tables.
+    formats : tuple of str
+        The formats of the files.
+    ledger : str
+        What the gate did not look at: the folder is in no ledger.
+
+    Examples
+    --------
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> sdc.publish(found, "auto").tables[:2]
+    ('A*B*C*D*E', 'A*B*D*E*F')
+    """
+
+    folder: Path
+    tables: tuple[str, ...]
+    formats: tuple[str, ...]
+    ledger: str = IN_NO_LEDGER
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of all files in the folder, sorted."""
+        return tuple(
+            sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob("*") if path.is_file())
+        )
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        return f"{len(self.tables):,} tables as {', '.join(self.formats)} in {self.folder}; {self.ledger}"
+
+
+def publish_found(
     found: Found,
     folder: str | Path,
-    *,
-    title: str,
-    formulas: str = "quote",
-    about: Mapping[str, Any] | None = None,
+    about: Mapping[str, Any],
     labels: Mapping[str, Mapping[str, Any]] | None = None,
-) -> str:
-    """Publish a found release in a new folder, after the gate has cleared it.
+    table: Table | None = None,
+) -> PublishedFolder:
+    """Publishes a release that was found in a new folder, once the gate has cleared it; errors as `sdc.publish`.
 
-    The release is in no ledger and was judged only with the named public facts; the returned text says so. For ledgers
-    use a config and `sdc run`.
-
-    about   other keys of `publication` in a config, such as period, notes, formats and children
-    labels  by variable label, note, unit and categories, as `labels.variables` in a config
-
-    The folder is written atomically. ReleaseError if the release is not proven or is of another table; ConfigError if
-    the folder exists or cannot be created; InputError for labels of missing variables or categories.
+    table   which it must have been found for; default that which it was found for
+    about   what `publication` in a config has: title, formats, period, notes
+    labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
     """
     evaluation, out = found.evaluation, Path(folder).absolute()
     parts = found.suppressed_tables if isinstance(found, FoundRelease) else NO_SUPPRESSED_TABLES
+    judged = evaluation.pool.table
+    table = judged if table is None else table
     criteria, own_facts = evaluation.criteria, {*parts.facts}
     known = replace(evaluation.known, facts=tuple(fact for fact in evaluation.known.facts if fact not in own_facts))
-    # before the slower checks of the gate
+    # before the gate, whose checks may take longer
     require_new(out)
-    texts = _texts_of(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
-    # the judged table, which the gate compares with the given one
-    digest = evaluation.pool.table.digest
+    texts, title = _texts_of(table, about, labels or {}), about["title"]
     small_count, min_width = criteria.small_count, criteria.floor
-    certificate = Certificate(digest, known, evaluation.asked, small_count, min_width, evaluation.proof, parts)
+    certificate = Certificate(judged.digest, known, evaluation.asked, small_count, min_width, evaluation.proof, parts)
     cleared = clear(table, known, certificate, criteria, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, GateSubject(table.digest, criteria, Policy.REFUSE), title, into, texts=texts)
         check_publication(cleared, into, title, texts)
-    return IN_NO_LEDGER
+    return PublishedFolder(out, tuple(found.tables), texts.about.formats)
 
 
 def _texts_of(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) -> Texts:
     """Return the texts of a publication; InputError for invalid texts or labels."""
+    require_names(about, tuple(PublicationConfig.model_fields), "a publication")
     section = "publication"
     try:
         texts = PublicationConfig.model_validate(about)

@@ -15,7 +15,7 @@ from sdc.config.features import BEFORE, FORBID, OF_WHOLE, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.old_keys import current_settings
 from sdc.config.release import PatternLike, ReleaseConfig
-from sdc.data.reading import count_records, read_schema, zeros_of
+from sdc.data.reading import TableLike, count_records, read_schema, table_of, zeros_of
 from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
@@ -60,41 +60,67 @@ class Known(Protocol):
         """What is public once it is published."""
 
 
-Public: TypeAlias = Knowledge | Known | Release | Sequence[str]
-"""Public facts of a table: knowledge, a found release or build, or only sub-tables."""
+Public: TypeAlias = Knowledge | Known | Release | Sequence[str | Sequence[str]]
+"""What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
+nothing is known. An empty list: nothing is public."""
 
 
-def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
-    """Return the downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or none."""
+def release_of(table: Table, sub_tables: Release | Sequence[str | Sequence[str]]) -> Release:
+    """The downward closure of sub-tables, each `age*sex` or a list of names; ReleaseError for an unknown variable."""
     if isinstance(sub_tables, Release):
         return sub_tables
-    is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str)
-    if not (is_list and sub_tables and all(isinstance(one, str) for one in sub_tables)):
+    is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str | bytes)
+    if not (is_list and all(isinstance(one, str | list | tuple) for one in sub_tables)):
         given = repr(sub_tables) if isinstance(sub_tables, str) else f"of the type {type(sub_tables).__name__}"
         raise ReleaseError(
-            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], a found release, "
-            "or the result of sdc.knowledge"
+            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], [] if nothing is "
+            "public, a release that was found, or what sdc.knowledge gives"
         )
-    return Release.of(st.parse(text, table.schema) for text in sub_tables)
+    return Release.of(st.subtable_of(one, table.schema) for one in sub_tables)
 
 
 def knowledge(
-    table: Table,
-    release: Public = NOTHING,
+    table: TableLike,
+    release: Public = (),
     *,
     structural_zeros: str | Path | StructuralZeros | None = None,
     facts: Iterable[Fact] = NO_FACTS,
 ) -> Knowledge:
-    """Return the public facts of a table: sub-tables, impossible cells, and other facts.
+    """State what everybody knows of a table: public sub-tables, impossible cells and other facts.
 
-    structural_zeros  these, or a YAML file of patterns, see `sdc.data.structural_zeros`
-    facts             counts or ranges of cells, see `sdc.model.fact`
+    Parameters
+    ----------
+    table : Table, data frame or path
+        The confidential table.
+    release : list, Release, Knowledge or found release, default ()
+        What is public already: sub-tables `age*sex` or lists of names, or a release with all it was found beside.
+    structural_zeros : path or StructuralZeros, optional
+        Impossible cells, or a YAML file of patterns of them.
+    facts : iterable of Fact
+        Counts of some cells, or numbers between which they lie.
 
-    The groups of levels are in the table's schema (see `read_table`) and public too. A found release includes
-    everything it was judged with, and its suppressed tables. Errors as `known_of`; InputError if a record is in an
-    impossible cell or a fact is false.
+    Returns
+    -------
+    Knowledge
+        It can be given wherever a function takes `public`.
+
+    Raises
+    ------
+    ReleaseError
+        For an unknown variable, and where the release is of another table.
+    InputError
+        Where a record is in an impossible cell, or a fact is not true.
+
+    Notes
+    -----
+    The hierarchy of a variable is part of the table, see `read_table`, and counts as known.
+
+    Examples
+    --------
+    >>> sdc.knowledge("czech_auto_workers.csv", ["A*B", ["A", "C"]]).release.frontier
+    (3, 5)
     """
-    given = structural_zeros
+    table, given = table_of(table), structural_zeros
     zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
     return known_of(table, release) | Knowledge.of(table, NOTHING, zeros, facts)
 
@@ -332,11 +358,9 @@ class ResolvedInput:
 
     @property
     def publication(self) -> dict[str, Any]:
-        """The config's publication settings for `sdc.publish_release`."""
+        """The config's publication settings for `sdc.publish`."""
         about = self.config.publication.model_dump(exclude_none=True)
-        labels = self.config.labels.model_dump(exclude_none=True)["variables"]
-        named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
-        return {**named, "about": about, "labels": labels}
+        return {**about, "labels": self.config.labels.model_dump(exclude_none=True)["variables"]}
 
     @property
     def labels(self) -> Labels:

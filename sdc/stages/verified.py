@@ -40,12 +40,40 @@ def verify_run(
     config: str | Path | None = None,
     settings: Settings = NOTHING_SET,
 ) -> Verification:
-    """Verify a run folder by its table, release and certificate alone, as `sdc verify` does.
+    """Check all that a run folder claims, by its table, release and certificate alone.
 
-    Earlier publications are read again if possible. Then every published file is made again and compared, if the same
-    versions wrote it. With `config`, the config in the manifest must equal that file with these settings. `say`
-    receives progress. Problems are in `failures`; RunFolderError for another folder or a missing certificate,
-    ConfigError as `read_config`.
+    Parameters
+    ----------
+    run_folder : str or path
+        The run.
+    say : function, optional
+        Called with a line for each check.
+    config : str or path, optional
+        A YAML file that the config in the manifest must agree with.
+    settings : dict, optional
+        Settings on top of that file.
+
+    Returns
+    -------
+    Verification
+        `verified`, and the `failures`.
+
+    Raises
+    ------
+    RunFolderError
+        For what is no run folder, or has no certificate.
+    ConfigError
+        Where the config file is not one.
+
+    Notes
+    -----
+    The verifier shares no code with the search. What was known before is read again where it is there, and every
+    published file is made again and compared byte by byte where the same versions wrote it.
+
+    Examples
+    --------
+    >>> sdc.verify_run("runs/june").verified  # doctest: +SKIP
+    True
     """
     path = run_at(checked_path(run_folder))
     expected = None if config is None else read_config(config, settings)

@@ -6,13 +6,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from sdc.api import decomposable_release
+from sdc.api import find_release
 from sdc.data.reading import read_table
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.hypergeometric import cell_laws
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import NOTHING
 from sdc.model.table import Codes, Table
 from tests.benchmarks.measure import DATA, Limits, NotMeasured, Row, check, lacks, one_core, seconds
 from tests.strategies import czech, knows
@@ -28,8 +27,8 @@ def rows(short: bool, limits: Limits) -> list[Row | NotMeasured]:
     if absent := lacks(job, RIVAL, files=() if short else [FILE]):
         return list(absent)
     table = czech() if short else read_table(DATA / FILE)
-    release = decomposable_release(
-        table, NOTHING, min_width=6 if short else 3, steps=STEPS // (20 if short else 1)
+    release = find_release(
+        table, "decomposable", min_width=6 if short else 3, steps=STEPS // (20 if short else 1)
     ).release
     known, cells = knows(table, release), table.codes[table.at_risk(SMALL_COUNT)]
     sample = np.random.default_rng(0).permutation(len(cells))[:SAMPLE]

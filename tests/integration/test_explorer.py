@@ -19,7 +19,7 @@ from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, RunFolderError
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.state import Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -51,7 +51,7 @@ def space_of(found: Found, table: Table) -> QuerySpace:
 @pytest.fixture(scope="module")
 def ended(czech: Table) -> Found:
     """A search that was told to end: some sub-tables are open."""
-    return sdc.find_release(czech, NOTHING, "ordered", min_width=WIDTH, deadline=AfterLooks(most=9))
+    return sdc.find_release(czech, "ordered", min_width=WIDTH, deadline=AfterLooks(most=9))
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +62,13 @@ def space(ended: Found, czech: Table) -> QuerySpace:
 @pytest.fixture(scope="module")
 def bisected(czech: Table) -> QuerySpace:
     """A release by bisection: beside it some are excluded because of what is out."""
-    return space_of(sdc.bisection_release(czech, NOTHING, min_width=WIDTH), czech)
+    return space_of(sdc.find_release(czech, "bisection", min_width=WIDTH), czech)
 
 
 @pytest.fixture(scope="module")
 def begun(czech: Table) -> QuerySpace:
     """With one of three sub-tables that exclude each other: with a second one the third is excluded."""
-    every = space_of(sdc.ordered_release(czech, NOTHING, min_width=WIDTH), czech)
+    every = space_of(sdc.find_release(czech, "ordered", min_width=WIDTH), czech)
     return replace(every, released=Release.of([0b111011, 0b000100]))
 
 
@@ -84,7 +84,7 @@ def levelled() -> QuerySpace:
     table = table_of(3, 60)
     known = sdc.knowledge(table, ["region*sex", "job"])
     widths = sdc.critical_widths(table, small_count=1)
-    found = sdc.ordered_release(table, NOTHING, min_width=2, small_count=1)
+    found = sdc.find_release(table, "ordered", min_width=2, small_count=1)
     return query_space("levels", known, Criteria.of(1, 2), None, found.refutations, widths=widths)
 
 
@@ -143,7 +143,7 @@ def test_statuses_follow_from_what_the_criterion_says(name: str, czech: Table, r
 
 
 def test_what_was_refused_is_excluded_and_said_why(czech: Table) -> None:
-    found = sdc.ordered_release(czech, NOTHING, min_width=WIDTH)
+    found = sdc.find_release(czech, "ordered", min_width=WIDTH)
     shown = space_of(found, czech)
     assert shown.state.count(Status.OPEN) == shown.state.count(Status.UNDECIDED) == 0
     assert {st.label(t, czech.schema) for t in shown.state.unreleasable} == {"A*B*C*D*F", "A*B*C*E*F", "B*C*D*E*F"}
@@ -162,7 +162,7 @@ def test_what_was_refused_is_excluded_and_said_why(czech: Table) -> None:
 
 
 def test_decisions_by_draws_are_said_to_be_such(czech: Table) -> None:
-    found = sdc.simulatable_release(czech, NOTHING, min_width=WIDTH, draws=10)
+    found = sdc.find_release(czech, "simulatable", min_width=WIDTH, draws=10)
     shown = space_of(found, czech)
     assert DRAWN in shown.against.values()
     assert not [t for t in shown.against if t in shown.released]
@@ -180,7 +180,7 @@ def test_rules_on_what_is_published_are_looked_at_in_a_run(tmp_path: Path, czech
     for t in range(64):
         few = 0 < czech.least_count(t) < 20
         assert not few or shown.state.status(t) is Status.UNRELEASABLE
-    found = sdc.ordered_release(czech, NOTHING, min_width=WIDTH, min_frequency=20)
+    found = sdc.find_release(czech, "ordered", min_width=WIDTH, min_frequency=20)
     assert "risk.min_frequency is not looked at: what is open may break it" in space_of(found, czech).text
 
 

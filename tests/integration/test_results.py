@@ -23,7 +23,6 @@ from sdc.model.errors import (
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from tests.helpers.builds import BY_NAME, CZECH_CSV
-from tests.integration.test_api import VERBS
 
 
 def picture(figure: Any) -> ElementTree.Element:
@@ -43,7 +42,7 @@ def titles(root: ElementTree.Element) -> list[str]:
 
 
 def test_widths_are_drawn(czech: Table) -> None:
-    widths, found = sdc.widths(czech), sdc.ordered_release(czech, NOTHING, min_width=6)
+    widths, found = sdc.widths(czech), sdc.find_release(czech, "ordered", min_width=6)
     alone, beside = (picture(widths.plot(min_width=6, release=release)) for release in (None, found))
     assert "A*B*C*D*F: critical width 3" in titles(alone)
     assert "A*B*C*D*F: critical width 3, not released" in titles(beside)
@@ -77,28 +76,28 @@ def test_a_curve_is_drawn(czech: Table) -> None:
 
 
 def test_a_frontier_is_drawn(czech: Table) -> None:
-    root = picture(sdc.ordered_release(czech, NOTHING, min_width=6).plot())
+    root = picture(sdc.find_release(czech, "ordered", min_width=6).plot())
     dark = [box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.attrib["fill"] == "#2b6ca3"]
     assert [str(box[0].text) for box in dark] == [name for name in BY_NAME for _ in name.split("*")]
     assert "5 variables, 32 cells" in ElementTree.tostring(root, "unicode")
 
 
 def test_help_and_dir_list_the_verbs_with_their_signatures() -> None:
-    assert dir(sdc) == sorted([*VERBS, "__version__"])
+    assert dir(sdc) == sorted([*sdc.__all__, "__version__"])
     text = pydoc.render_doc(sdc, renderer=pydoc.plaintext)
-    assert "critical_widths(table: 'Table', *, small_count: 'int' = 2" in text
-    assert "publish_release(" in text
+    assert "critical_widths(table: 'TableLike', *, small_count: 'int' = 2" in text
+    assert "find_release(" in text
     assert sdc.widths is sdc.critical_widths
     assert sdc.release is sdc.find_release
 
 
 def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
-    found = sdc.ordered_release(czech, NOTHING, min_width=6)
+    found = sdc.find_release(czech, "ordered", min_width=6)
     assert found.frontier == BY_NAME
     widths, bounds = sdc.widths(czech), sdc.cell_bounds(czech, found.release)
     answer = sdc.assess(czech, BY_NAME, min_width=10)
     likely = sdc.posterior(czech, BY_NAME)
-    assert repr(found).startswith("OrderedRelease: 59 sub-tables and the grand total, within A*B*C*D*E, A*B*D*E*F, ")
+    assert repr(found).startswith("FoundRelease: 59 sub-tables and the grand total, within A*B*C*D*E, A*B*D*E*F, ")
     for value, said in (
         (answer, "unsafe"),
         (widths, "64 sub-tables"),
@@ -122,13 +121,13 @@ RESULTS: dict[str, Callable[[Table], Any]] = {
     "attack": lambda table: sdc.attack(BY_NAME, truth=table, seeds=0),
     "what is right of an attack": lambda table: sdc.attack(BY_NAME, truth=table, seeds=0).right,
     "cell_bounds": lambda table: sdc.cell_bounds(table, BY_NAME),
-    "controlled_rounding": lambda table: sdc.controlled_rounding(table.marginal("A*B*F"), base=5),
+    "round": lambda table: sdc.round(table, "A*B*F", base=5),
     "critical_widths": sdc.critical_widths,
     "decomposable_models": sdc.decomposable_models,
     "enumerate_tables": lambda table: sdc.enumerate_tables(table, BY_NAME),
     "fit": lambda table: sdc.fit(table, ["A*B", "C"]),
-    "magnitude_table": lambda table: sdc.magnitude_table(CZECH_CSV, "count", ["A", "F"], contributors=3)[0],
-    "ordered_release": lambda table: sdc.ordered_release(table, NOTHING, min_width=6),
+    "magnitude_table": lambda table: sdc.magnitude_table(CZECH_CSV, value="count", by=["A", "F"], contributors=3)[0],
+    "find_release": lambda table: sdc.find_release(table, "ordered", min_width=6),
     "posterior": lambda table: sdc.posterior(table, BY_NAME),
     "read_table": lambda table: table,
     "redesign": lambda table: sdc.redesign(table, BY_NAME, "A*B*C*D*F", min_width=6, merging=False),
@@ -137,7 +136,7 @@ RESULTS: dict[str, Callable[[Table], Any]] = {
     ),
     "sharp_bounds": lambda table: sdc.sharp_bounds(table, BY_NAME),
     "super_cell_bounds": lambda table: sdc.super_cell_bounds(table, BY_NAME, "A=no, B=no"),
-    "suppress": lambda table: sdc.suppress(table, NOTHING, "A*B*C*D*F", small_count=4, min_width=6),
+    "suppress": lambda table: sdc.suppress(table, "A*B*C*D*F", small_count=4, min_width=6),
     "uniques": lambda table: sdc.uniques(table, BY_NAME, fraction=0.1, model="released"),
     "why": lambda table: sdc.why(table, BY_NAME, ["A", "B", "C", "D", "F"], min_width=6),
 }
@@ -171,8 +170,8 @@ def test_levels_are_columns_of_a_frame() -> None:
 
 def test_what_a_rounded_table_is_called_is_no_count(czech: Table) -> None:
     """Neither its text nor its frame tells by how much cells were moved; and a frame of it is taken for no table."""
-    rounded = sdc.controlled_rounding(czech.marginal("A*B"), base=7)
-    assert repr(rounded) == "4 cells in multiples of 7, without those of 0"
+    rounded = sdc.round(czech.marginal("A*B"), base=7)
+    assert repr(rounded) == "4 cells in multiples of 7"
     assert rounded.to_arrow().column_names == ["A", "B", "count_rounded_to_7"]
     with pytest.raises(IncompleteTableError, match="the data frame has rounded counts, 'count_rounded_to_7'"):
         sdc.read_table(rounded.to_arrow())
@@ -188,7 +187,7 @@ def test_a_library_that_is_not_there(library: str, czech: Table, monkeypatch: py
 
 
 def test_a_result_without_names_says_so(czech: Table) -> None:
-    answer = sdc.ordered_release(czech, NOTHING, min_width=6).assessment
+    answer = sdc.find_release(czech, "ordered", min_width=6).assessment
     with pytest.raises(InputError, match=r"this Assessment has no names yet; call named_by\(table\.schema\)"):
         answer.to_arrow()
     assert answer._repr_html_().startswith("<p>Assessment: safe")
@@ -206,9 +205,11 @@ def test_names_are_escaped_on_the_page() -> None:
 def test_every_result_is_a_page(verb: str, czech: Table) -> None:
     result = RESULTS[verb](czech)
     page = result._repr_html_()
-    assert page.count("<tr>") == 1 + min(50, len(result.to_arrow()))
-    assert html.escape(result.headline) in page
-    assert repr(result) == str(result) == result.headline
+    shown = [*result.tables.values()] if verb == "find_release" else [result]
+    assert page.count("<tr>") == sum(1 + min(50, len(one.to_arrow())) for one in shown)
+    assert html.escape(repr(result)) in page
+    assert repr(result) == str(result)
+    assert repr(result).startswith(result.headline)
     assert "array(" not in repr(result)
 
 
@@ -221,11 +222,11 @@ def test_marginals_by_names(czech: Table) -> None:
 def test_what_is_withheld_is_missing() -> None:
     counts = [1, 20, 9, 30, 40, 8, 7, 6, 50]
     table = sdc.read_table(pa.table({"a": [*"xxxyyyzzz"], "b": [*"rstrstrst"], "count": counts}))
-    found = sdc.suppress(table, NOTHING, "a*b", small_count=1, min_width=5)
+    found = sdc.suppress(table, "a*b", small_count=1, min_width=5)
     told = found.to_arrow().column("count").to_pylist()
     assert told[0] is None
     assert 4 <= told.count(None) < 9
-    shown = [n for n, hidden in zip(counts, found.withheld.reshape(-1), strict=True) if not hidden]
+    shown = [n for n, hidden in zip(counts, found.suppressed.reshape(-1), strict=True) if not hidden]
     assert [n for n in told if n] == shown
     with pytest.raises(IncompleteTableError, match="missing values"):
         sdc.read_table(found.to_arrow())

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sdc import api
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.release import NOTHING, most_parsimonious
+from sdc.model.release import most_parsimonious
 from sdc.report.lattice import ByDimension, levels, most_dangerous
 from tests.papers import pictures
 from tests.papers.item import Item, Value
@@ -116,8 +116,8 @@ def _counted_cps(sources: Sources) -> Value:
 
 def _annealed_cps(sources: Sources) -> Value:
     return {
-        f"width {w}": api.decomposable_release(
-            sources.cps, NOTHING, min_width=w, small_count=3, chains=2, steps=20_000
+        f"width {w}": api.find_release(
+            sources.cps, "decomposable", min_width=w, small_count=3, chains=2, steps=20_000
         ).sub_tables
         for w in PRINTED_CPS
     }

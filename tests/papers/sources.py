@@ -125,7 +125,7 @@ class Sources:
     @cached_property
     def annealed(self) -> DecomposableRelease:
         """The best decomposable release of the Czech table."""
-        return api.decomposable_release(CZECH, NOTHING, min_width=WIDTH, small_count=SMALL_COUNT, steps=3_000)
+        return api.find_release(CZECH, "decomposable", min_width=WIDTH, small_count=SMALL_COUNT, steps=3_000)
 
     @cached_property
     def courses(self) -> dict[str, list[StreamCourse]]:
@@ -157,7 +157,7 @@ RULES = ("myopic", "one_step", "one_step_frontier")
 
 def prefix(width: int) -> Release:
     """The longest prefix of the Czech list by critical width that may go out."""
-    return api.bisection_release(CZECH, NOTHING, min_width=width, small_count=SMALL_COUNT).release
+    return api.find_release(CZECH, "bisection", min_width=width, small_count=SMALL_COUNT).release
 
 
 def all_ways(schema: Schema, dimension: int) -> Release:

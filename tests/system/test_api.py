@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 import sdc
-from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from tests.integration.test_results import RESULTS
 
@@ -21,7 +20,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome on this machine")
 def test_a_browser_shows_a_figure(czech: Table) -> None:
-    figures = [sdc.widths(czech).plot(min_width=6), sdc.ordered_release(czech, NOTHING, min_width=6).plot()]
+    figures = [sdc.widths(czech).plot(min_width=6), sdc.find_release(czech, "ordered", min_width=6).plot()]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()

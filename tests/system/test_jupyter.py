@@ -26,11 +26,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 READ = f"import sdc\ntable = sdc.read_table({str(ROOT / 'configs' / 'czech_auto_workers.csv')!r})"
 WIDE = """from tests.wide import wide_table
 wide = wide_table(8, 700, 1)
-nothing = sdc.knowledge(wide)
 from sdc import progress
 progress.SECONDS_UNSHOWN, progress.SECONDS_BETWEEN_PULSES = 0.0, 0.05
 """
-SEARCH = 'found = sdc.find_release(wide, nothing, "ordered", min_width=3, max_evaluations=8)'
+SEARCH = "found = sdc.find_release(wide, min_width=3, max_evaluations=8)"
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +118,7 @@ def _address(server: subprocess.Popen[bytes], runtime: Path) -> str:
 @pytest.mark.skipif(find_spec("jupyterlab") is None, reason="no JupyterLab; install the extra lab")
 def test_the_explorer_in_a_notebook(notebook: tuple[str, Path]) -> None:
     address, folder = notebook
-    search = "found = sdc.ordered_release(table, sdc.knowledge(table), min_width=6)"
+    search = "found = sdc.find_release(table, min_width=6)"
     sources = [READ, f"{search}\nfound.explore(sdc.widths(table))", WIDE, SEARCH]
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     kernelspec = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}

@@ -15,7 +15,7 @@ from sdc.config.release import ReleaseConfig
 from sdc.deadline import Deadline
 from sdc.executor import InProcess
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Verdict
 from sdc.search.best import FoundRelease
@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def found_by(method: str, table: Table, **more: Any) -> FoundRelease:
-    return find_release(table, NOTHING, method, min_width=3, budget=FEW_NODES, **{**SETTINGS[method], **more})
+    return find_release(table, method, min_width=3, budget=FEW_NODES, **{**SETTINGS[method], **more})
 
 
 def told_to_end(method: str, table: Table, after: int, folder: Path, **more: Any) -> FoundRelease:
@@ -207,4 +207,4 @@ def test_what_makes_no_sense_is_refused(
     method: str, settings: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        find_release(czech_table(), NOTHING, method, min_width=3, **settings)
+        find_release(czech_table(), method, min_width=3, **settings)

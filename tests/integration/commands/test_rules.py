@@ -15,7 +15,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from sdc import find_release, knowledge, publish_release
+from sdc import find_release, knowledge, publish
 from sdc.commands.cli import app
 from sdc.commands.treat import ALONE, CHOICE, EACH_OTHERS, SUMS
 from sdc.config.release import ReleaseConfig
@@ -220,8 +220,8 @@ def test_what_a_release_has_in_part_is_published_with_it(tmp_path: Path, by: str
     table = dense(schema_of([3, 2, 2]), [1, 2, 9, 8, 7, 9, 9, 6, 5, 5, 7, 7])
     part = {"of": "A*B", "by": by, **({"base": 5} if by == "rounding" else {})}
     release = ReleaseConfig.model_validate({"require": ["A*C"], "protect": [part], "required_only": True})
-    found = find_release(table, knowledge(table), "ordered", release=release, min_width=4, small_count=2)
-    publish_release(table, found, tmp_path / "out", title="t")
+    found = find_release(table, "ordered", knowledge(table), release=release, min_width=4, small_count=2)
+    publish(found, tmp_path / "out", title="t")
     of = {one.label: one for one in read_published(tmp_path / "out")}
     assert {*of} == {"A*B", "A*C"}
     assert (len(of["A*B"].withheld), of["A*B"].base) == ((2, 0) if by == "suppression" else (0, 5))

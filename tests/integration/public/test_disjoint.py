@@ -10,7 +10,7 @@ from sdc.api import find_release
 from sdc.config.earlier import EarlierConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
@@ -67,7 +67,7 @@ def test_the_same_records_are_no_others(night: list[int]) -> None:
             continue
         assert is_refused(table, told), number
         try:
-            release = find_release(table, NOTHING, "ordered", **RISK).release
+            release = find_release(table, "ordered", **RISK).release
         except ReleaseError:
             release = Release.of([])
         unsafe += not is_safe(table, release, told)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sdc.api import find_release
+from sdc.api import find_release, publish
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model.errors import ConfigError, InputError, ReleaseError
@@ -30,7 +30,6 @@ from sdc.publish.publication import write_publication
 from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Budget
 from sdc.risk.verdict import Policy
-from sdc.stages.release import publish_release
 from sdc.stages.resolved import release_of
 from sdc.storage.certificate import Certificate
 from tests.strategies import all_ways, dense, evaluator_of, every_cell, frontier, knows, scattered, schema_of, shown_by
@@ -190,7 +189,7 @@ def impossible(cell: Iterable[int]) -> StructuralZeros:
 def test_what_is_impossible_is_known_to_whoever_sees_it(czech: Table) -> None:
     """The published release has a width of 9, and of 6 for whoever knows the cell."""
     zeros = impossible((1, 0, 0, 1, 1, 1))
-    found = find_release(czech, NOTHING, "ordered", min_width=7)
+    found = find_release(czech, "ordered", min_width=7)
     certificate = certificate_of(czech, found.evaluation, 7)
     clear(czech, certificate, Criteria.of(2, 7), Policy.REFUSE)
     known = knows(czech, NOTHING, zeros)
@@ -212,19 +211,19 @@ def test_what_was_cleared_for_another_table_or_config_is_not_published(proven: C
 
 
 def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> None:
-    found, labels = find_release(czech, NOTHING, "ordered", min_width=6), {"A": {"label": "Smokes"}}
-    publish_release(czech, found, tmp_path / "out", title="workers", about={"period": "1981"}, labels=labels)
+    found, labels = find_release(czech, "ordered", min_width=6), {"A": {"label": "Smokes"}}
+    publish(found, tmp_path / "out", title="workers", about={"period": "1981"}, labels=labels)
     metadata = json.loads((tmp_path / "out" / "datapackage.json").read_text())
     assert (metadata["title"], metadata["period"], len(metadata["resources"])) == ("workers", "1981", 2 * 6 + 1)
     assert "A,1,no,no,Smokes,," in (tmp_path / "out" / "data_dictionary.csv").read_text()
     with pytest.raises(ConfigError, match=r"out exists already; name a folder that does not"):
-        publish_release(czech, found, tmp_path / "out", title="workers")
+        publish(found, tmp_path / "out", title="workers")
     for wrong, match in (
-        ({"about": {"periode": "1981"}}, "publication.periode is an unknown key; did you mean period"),
+        ({"about": {"periode": "1981"}}, "periode is no setting of a publication; did you mean period"),
         ({"labels": {"Z": {"label": "z"}}}, "unknown variable 'Z'"),
     ):
         with pytest.raises(InputError, match=match):
-            publish_release(czech, found, tmp_path / "other", title="workers", **wrong)
+            publish(found, tmp_path / "other", title="workers", **wrong)
     assert not (tmp_path / "other").exists()
 
 

@@ -131,7 +131,7 @@ def test_two_levels_together_are_what_tells_both(overlapping: Table, tmp_path: P
 
 
 def test_the_gate_clears_what_is_proven(table: Table) -> None:
-    found = find_release(table, NOTHING, "ordered", min_width=3, small_count=3)
+    found = find_release(table, "ordered", min_width=3, small_count=3)
     criteria, before = Criteria.of(3, 3), knows(table, NOTHING)
     certificate = Certificate(table.digest, before, found.release, 3, 3, found.proof)
     cleared = clear(table, before, certificate, criteria, Policy.REFUSE)

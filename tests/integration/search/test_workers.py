@@ -43,7 +43,7 @@ def test_a_bisection_and_its_certificate_have_the_same_bytes(two_workers: Execut
     """Of a table beyond exact methods."""
     table, written = scattered(), []
     for executor in (IN_PROCESS, two_workers):
-        found = sdc.bisection_release(table, NOTHING, min_width=3, executor=executor, budget=Budget(0.3, 0.001))
+        found = sdc.find_release(table, "bisection", min_width=3, executor=executor, budget=Budget(0.3, 0.001))
         folder = tmp_path / str(len(written))
         folder.mkdir()
         write_search(found, table.schema, folder)

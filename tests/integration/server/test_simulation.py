@@ -372,7 +372,7 @@ def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
 
 
 def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, NOTHING, "ordered", min_width=6)
+    found = find_release(czech, "ordered", min_width=6)
     for name in ("assessment", "search", "release"):
         (tmp_path / name).mkdir()
     write_search(found, czech.schema, tmp_path / "search")

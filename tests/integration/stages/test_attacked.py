@@ -361,7 +361,7 @@ def test_the_verb_says_what_the_command_says(run: Path, monkeypatch: pytest.Monk
 def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
     """As its folder is, and scored by the same bounds; nothing was promised of it."""
     table = in_python.read_table(CZECH_CSV)
-    found = in_python.ordered_release(table, in_python.knowledge(table), min_width=6)
+    found = in_python.find_release(table, min_width=6)
     own, folder = in_python.attack(found, truth=table, seeds=0), in_python.attack(run / "release", truth=run, seeds=0)
     told, expected = right_of(own).facts, right_of(folder).facts
     for one, other in zip(told.pop("cells"), expected.pop("cells"), strict=True):

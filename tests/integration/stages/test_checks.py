@@ -158,8 +158,8 @@ def test_a_table_below_a_level_is_not_rounded(tmp_path: Path) -> None:
     message = r"district\*sex is not rounded, for its sums by region could be far from the true ones"
     table = sdc.read_table(tmp_path / "t.csv", hierarchies=levels["hierarchies"])
     with pytest.raises(InputError, match=message):
-        sdc.controlled_rounding(table, base=5)
-    assert sdc.controlled_rounding(table.marginal(0b110), base=5).counts.max() == 10
+        sdc.round(table, base=5)
+    assert sdc.round(table.marginal(0b110), base=5).counts.max() == 10
     file = tmp_path / "build.yaml"
     for of, way in (
         ("district*sex", {"by": "rounding"}),

@@ -125,7 +125,7 @@ def forged(build: Build, how: str) -> Release | None:
     table, hidden = build.made.table, build.origin.hidden
     ignorant = knows(table, NOTHING, build.made.known.zeros)
     try:
-        found = find_release(table, ignorant, "ordered", **RISK, forbid=hidden)
+        found = find_release(table, "ordered", ignorant, **RISK, forbid=hidden)
     except ReleaseError:
         return None
     note = folder.stage("table") / "known.json"

@@ -217,13 +217,13 @@ SETTINGS = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, ALL_WIDTHS)
 
 def test_refusals_narrow_what_is_left() -> None:
     """Beside a plain loop over the feasible tables: some lead elsewhere, and some have no at-risk cell at all."""
-    table, found = NARROWED, find_release(NARROWED, NOTHING, "ordered", min_width=3)
+    table, found = NARROWED, find_release(NARROWED, "ordered", min_width=3)
     told = refusals(table, NOTHING_KNOWN, SETTINGS, "ordered", found.release, 1000)
     alike = []
     for counts in feasible_tables(table, knows(table, found.release)):
         other = dense(table.schema, counts.reshape(-1).tolist())
         with suppress(InputError, ReleaseError):
-            if find_release(other, NOTHING, "ordered", min_width=3).release == found.release:
+            if find_release(other, "ordered", min_width=3).release == found.release:
                 alike.append(counts.reshape(-1))
     assert (told.feasible_tables, told.alike, len(alike)) == (52, 35, 35)
     assert (told.possible.tolist(), told.left.tolist()) == ([[0, 5]], [[0, 4]])
@@ -236,7 +236,7 @@ def test_refusals_narrow_what_is_left() -> None:
 def test_of_some_tables_nothing_may_be_released() -> None:
     """Three records of A = 0 are in one cell not at risk, and as 2 and 1 keep no width of 4: no fault of settings."""
     table = dense(schema_of([3, 2]), [3, 0, 1, 4, 5, 3])
-    found = find_release(table, NOTHING, "decomposable", min_width=4, steps=200, chains=2)
+    found = find_release(table, "decomposable", min_width=4, steps=200, chains=2)
     release = ReleaseConfig(annealing=AnnealingConfig(steps=200, chains=2))
     settings = replace(SETTINGS, criteria=Criteria.of(2, 4), release=release)
     told = refusals(table, knows(table, NOTHING), settings, "decomposable", found.release, 1000)
@@ -249,7 +249,7 @@ def test_of_some_tables_nothing_may_be_released() -> None:
 
 
 def test_a_fault_of_the_settings_is_none_of_the_tables() -> None:
-    found = find_release(NARROWED, NOTHING, "ordered", min_width=3)
+    found = find_release(NARROWED, "ordered", min_width=3)
     with pytest.raises(ReleaseError, match="critical widths are known from the floor 4 on, the minimum width is 3"):
         refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, listing=Listing(4)), "ordered", found.release, 1000)
     release = ReleaseConfig(annealing=AnnealingConfig(start="[A,Z]"))

@@ -114,7 +114,7 @@ def test_every_source_gives_the_same_sums(tmp_path: Path) -> None:
         (tmp_path / "t.csv.gz", office),
         *((f, {}) for f in [parts, *frames]),
     ]:
-        found = only(magnitude_table(source, "v", ["code"], contributors=1, **given_))
+        found = only(magnitude_table(source, value="v", by=["code"], contributors=1, **given_))
         assert found.rows == expected, source
     for source, message in (
         (pd.DataFrame([[1, 2, 3]], columns=["code", "code", "v"]), "has 2 columns called 'code'"),
@@ -123,7 +123,7 @@ def test_every_source_gives_the_same_sums(tmp_path: Path) -> None:
         (pd.DataFrame({"code": [], "v": []}), "the data frame has no records"),
     ):
         with pytest.raises(InputError, match=message):
-            magnitude_table(source, "v", ["code"], contributors=1)
+            magnitude_table(source, value="v", by=["code"], contributors=1)
 
 
 def test_types_that_arrow_does_not_have() -> None:

@@ -119,7 +119,7 @@ def test_whole_numbers_are_codes_and_dates_are_dates(suffix: str, tmp_path: Path
     with pytest.raises(InputError, match="missing values: 1 in column 'code'"):
         read_table(path)
     whole = written_to(path, {"code": [1.0, 2.0, 2.0], "x": [1.5, 2.0, 3.0]})
-    (sums,) = magnitude_table(whole, "x", ["code"], contributors=1)
+    (sums,) = magnitude_table(whole, value="x", by=["code"], contributors=1)
     assert [row["code"] for row in sums.rows if row["code"] != "(total)"] == ["1", "2"]
 
 

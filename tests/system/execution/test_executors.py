@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdc.api import ordered_release
+from sdc.api import find_release
 from sdc.config.build import ExecutionConfig
 from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
@@ -26,7 +26,6 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import resident_bytes
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
@@ -141,7 +140,7 @@ def test_widths_and_releases_do_not_depend_on_the_executor(executor: Executor, c
     widths, expected = critical_widths(czech, executor=executor), critical_widths(czech)
     assert np.array_equal(widths.sub_tables, expected.sub_tables)
     assert np.array_equal(widths.widths, expected.widths)
-    found, alone = (ordered_release(czech, NOTHING, min_width=6, executor=some) for some in (executor, IN_PROCESS))
+    found, alone = (find_release(czech, "ordered", min_width=6, executor=some) for some in (executor, IN_PROCESS))
     assert (found.release, found.assessment, found.steps) == (alone.release, alone.assessment, alone.steps)
     assert found.proof.separators == alone.proof.separators
     for part, other in zip(found.proof.parts, alone.proof.parts, strict=True):

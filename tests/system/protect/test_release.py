@@ -167,7 +167,7 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
 @pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
 def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
     wished = {**ASKED, "required_only": False}
-    found = find_release(PEOPLE, before, "best", **wished, on_conflict="drop")
+    found = find_release(PEOPLE, "best", before, **wished, on_conflict="drop")
     assert len(found.suppressed_tables.tables) == 2
     assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
     assert found.graph is not None
@@ -205,7 +205,7 @@ class Clock(InProcess):
 
 
 def asked(**more: Any) -> FoundRelease:
-    return find_release(PEOPLE, NOTHING, "ordered", **ASKED, on_conflict="drop", **more)
+    return find_release(PEOPLE, "ordered", **ASKED, on_conflict="drop", **more)
 
 
 @pytest.mark.parametrize(("ticks", "proven"), [(80.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
@@ -262,4 +262,4 @@ def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(
     with pytest.raises(
         NotReleasableError, match=r"^the search was told to end before A\*B was protected and proven; give it"
     ):
-        find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished)
+        find_release(PEOPLE, "ordered", min_width=3, **wished)

@@ -20,7 +20,6 @@ from sdc.config.reference import explained
 from sdc.config.release import ReleaseConfig
 from sdc.data.reading import read_table
 from sdc.model.errors import ConfigError, InputError
-from sdc.model.release import NOTHING
 from sdc.stages.build import Build
 from sdc.stages.stages import OPTIONAL, STAGES
 
@@ -132,12 +131,10 @@ def test_python_takes_old_keywords_of_criteria_and_searches(tmp_path: Path) -> N
     with pytest.warns(FutureWarning, match="^risk.n_rule: 3 goes with the next version; write risk.min_frequency: 3"):
         assert sdc.criteria(min_width=2, n_rule=3) == sdc.criteria(min_width=2, min_frequency=3)
     with pytest.warns(FutureWarning) as heard:
-        old = sdc.find_release(
-            table, NOTHING, "ordered", min_width=2, n_rule=3, require=["a"], only="required", questions=4
-        )
+        old = sdc.find_release(table, "ordered", min_width=2, n_rule=3, require=["a"], only="required", questions=4)
     assert len(heard) == 3
     new = {"min_frequency": 3, "require": ["a"], "required_only": True, "max_evaluations": 4}
-    assert old.frontier == sdc.find_release(table, NOTHING, "ordered", min_width=2, **new).frontier
+    assert old.frontier == sdc.find_release(table, "ordered", min_width=2, **new).frontier
     with pytest.warns(FutureWarning, match="^best_subset goes with the next version; write on_conflict='drop'"):
         assert with_given(ReleaseConfig(), {"best_subset": True}).on_conflict == "drop"
     with pytest.raises(InputError, match="best_subset is the old name of on_conflict, and both are given"):
@@ -145,9 +142,9 @@ def test_python_takes_old_keywords_of_criteria_and_searches(tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=r"n_rule is the old name of risk\.min_frequency, and both are given"):
         sdc.criteria(min_width=2, n_rule=3, min_frequency=3)
     with pytest.raises(ConfigError, match=r"release\.questions is the old name of release\.max_evaluations, and both"):
-        sdc.find_release(table, NOTHING, "ordered", min_width=2, questions=3, max_evaluations=3)
+        sdc.find_release(table, "ordered", min_width=2, questions=3, max_evaluations=3)
     with pytest.raises(InputError, match="max_evaluation is no setting of a search; did you mean max_evaluations"):
-        sdc.find_release(table, NOTHING, "ordered", min_width=2, max_evaluation=3)
+        sdc.find_release(table, "ordered", min_width=2, max_evaluation=3)
 
 
 def test_python_takes_old_keywords_of_tables(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def only(found: tuple[MagnitudeTable, ...]) -> MagnitudeTable:
 
 def test_a_table_of_which_every_cell_passes(firms: Path) -> None:
     firms.write_text("".join(line for line in FIRMS.splitlines(keepends=True) if not line.startswith("s2")))
-    found = only(magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm"))
+    found = only(magnitude_table(firms, value="sales", by=["region"], **RULES, contributor="firm"))
     assert found.levels == ("region",)
     assert found.rows == [
         {"region": "n1", "total": "46.5"},
@@ -148,30 +148,32 @@ def test_a_table_of_which_every_cell_passes(firms: Path) -> None:
 
 def test_a_cell_that_fails_is_aggregated(firms: Path) -> None:
     with pytest.raises(NotReleasableError, match="fail the rules at every level"):
-        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm")
+        magnitude_table(firms, value="sales", by=["region"], **RULES, contributor="firm")
     firms.write_text(FIRMS.replace("900", "20"))
     found = only(
-        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm", hierarchies={"region": ["country"]})
+        magnitude_table(
+            firms, value="sales", by=["region"], **RULES, contributor="firm", hierarchies={"region": ["country"]}
+        )
     )
     assert found.levels == ("country",)
     assert found.rows == [{"country": "N", "total": "76.5"}, {"country": "S", "total": "56"}]
-    assert only(magnitude_table(firms, "sales", ["region"], **RULES)).levels == ("(all)",)
+    assert only(magnitude_table(firms, value="sales", by=["region"], **RULES)).levels == ("(all)",)
 
 
 def test_holdings_of_a_contributor_count_as_one(firms: Path) -> None:
     firms.write_text("region,firm,sales\n" + "a,x,1\n" * 5 + "a,y,4\n")
     with pytest.raises(NotReleasableError):
-        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm")
-    assert only(magnitude_table(firms, "sales", ["region"], **RULES)).totals == (9_000_000,)
+        magnitude_table(firms, value="sales", by=["region"], **RULES, contributor="firm")
+    assert only(magnitude_table(firms, value="sales", by=["region"], **RULES)).totals == (9_000_000,)
     with pytest.raises(InputError, match="repeats a contributor in 4 records"):
-        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm", unique=True)
+        magnitude_table(firms, value="sales", by=["region"], **RULES, contributor="firm", unique=True)
 
 
 def test_negative_values_are_split_by_sign(firms: Path) -> None:
     firms.write_text("region,sales\n" + "a,5\na,6\na,7\n" + "a,-1\na,-2\na,-1.5\n")
     with pytest.raises(InputError, match="3 values of 'sales' are below 0; leave them out, or split"):
-        magnitude_table(firms, "sales", ["region"], **RULES)
-    plus, minus = magnitude_table(firms, "sales", ["region"], **RULES, negative="split")
+        magnitude_table(firms, value="sales", by=["region"], **RULES)
+    plus, minus = magnitude_table(firms, value="sales", by=["region"], **RULES, negative="split")
     assert (plus.part, plus.rows) == ("positive", [{"region": "a", "total": "18"}])
     assert (minus.part, minus.rows) == ("negative", [{"region": "a", "total": "-4.5"}])
 
@@ -198,13 +200,15 @@ def test_negative_values_are_split_by_sign(firms: Path) -> None:
 def test_a_column_that_is_none_is_refused(firms: Path, text: str, message: str) -> None:
     firms.write_text(text)
     with pytest.raises(InputError, match=message):
-        magnitude_table(firms, "sales", ["region"], **RULES)
+        magnitude_table(firms, value="sales", by=["region"], **RULES)
 
 
 def test_parquet_is_read_as_csv_is(firms: Path) -> None:
     table = pa.table({"region": ["a"] * 3, "sales": [0.1, 0.2, 0.3]})
     pq.write_table(table, firms.with_suffix(".parquet"))
-    assert only(magnitude_table(firms.with_suffix(".parquet"), "sales", ["region"], **RULES)).totals == (600_000,)
+    assert only(magnitude_table(firms.with_suffix(".parquet"), value="sales", by=["region"], **RULES)).totals == (
+        600_000,
+    )
 
 
 @given(hs.decimals(-(10**9), 10**9, places=6))
@@ -257,7 +261,7 @@ def test_no_difference_of_groupings_fails_a_rule(tmp_path: Path, night: list[int
         rules: dict[str, Any] = {"contributors": rule[0], "dominance": rule[1:3], "percent": rule[3]}
         also = [["size"], ["region", "size"]][: rng.integers(1, 3)]
         try:
-            found = magnitude_table(path, "sales", ["region"], **rules, also=also, contributor="firm")
+            found = magnitude_table(path, value="sales", by=["region"], **rules, also=also, contributor="firm")
         except NotReleasableError:
             assert fails(records, rule)
             continue
@@ -273,9 +277,9 @@ def test_groupings_whose_difference_fails_a_rule_become_coarser(tmp_path: Path) 
     cells = ["r0 s0"] * 4 + ["r1 s0"] + ["r1 s1"] * 3
     records = [(*cell.split(), f"firm {k}", 5) for k, cell in enumerate(cells)]
     path, rules = records_in(tmp_path / "t.csv", records), {"contributors": 3}
-    assert only(magnitude_table(path, "sales", ["region"], **rules)).levels == ("region",)
-    assert only(magnitude_table(path, "sales", ["size"], **rules)).levels == ("size",)
-    regions, total = magnitude_table(path, "sales", ["region"], **rules, also=[["size"]])
+    assert only(magnitude_table(path, value="sales", by=["region"], **rules)).levels == ("region",)
+    assert only(magnitude_table(path, value="sales", by=["size"], **rules)).levels == ("size",)
+    regions, total = magnitude_table(path, value="sales", by=["region"], **rules, also=[["size"]])
     assert [row["total"] for row in regions.rows] == ["20", "20"]
     assert total.rows == [{"region": ALL, "size": ALL, "total": "40"}]
 
@@ -297,7 +301,7 @@ def test_groupings_that_make_no_table_are_refused(
     firms: Path, variables: list[str], also: list[list[str]], hierarchies: dict[str, list[str]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        magnitude_table(firms, "sales", variables, **RULES, also=also, hierarchies=hierarchies)
+        magnitude_table(firms, value="sales", by=variables, **RULES, also=also, hierarchies=hierarchies)
 
 
 def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
@@ -313,32 +317,38 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
     ):
         path.write_text(f"region,firm,sales\nnorth,{one},500\nnorth,{other},400\n{rest}")
         with pytest.raises(InputError, match=r"column 'firm' has 1 values that are alike") as refused:
-            magnitude_table(path, "sales", ["region"], **by)
+            magnitude_table(path, value="sales", by=["region"], **by)
         assert all(ascii(name) in refused.value.detail for name in (one, other))
-        assert only(magnitude_table(path, "sales", ["region"], **by, alike="keep")).levels == ("region",)
-        (merged,) = magnitude_table(path, "sales", ["region"], **by, alike="merge")
+        assert only(magnitude_table(path, value="sales", by=["region"], **by, alike="keep")).levels == ("region",)
+        (merged,) = magnitude_table(path, value="sales", by=["region"], **by, alike="merge")
         assert merged.levels == (ALL,)
         assert [str(cell) for cell in merged.failing] == [
             "region=north: fails dominance 1:80, the 1 largest hold 900 of 1000, 90 %"
         ]
     path.write_text(f"region;firm;sales\nnorth;7;500\nnorth;7,0;400\n{rest.replace(',', ';')}")
     with pytest.raises(InputError, match="column 'firm' has 1 values that are alike others but for how numbers"):
-        magnitude_table(path, "sales", ["region"], **by, csv={"delimiter": ";", "decimal": ","})
+        magnitude_table(path, value="sales", by=["region"], **by, csv={"delimiter": ";", "decimal": ","})
     path.write_text(f"region,firm,sales\nnorth,NA,900\n{rest}")
     with pytest.raises(InputError, match="1 records have no 'firm'"):  # NA is nobody's name
-        magnitude_table(path, "sales", ["region"], **by, csv={"missing": ["NA"]})
+        magnitude_table(path, value="sales", by=["region"], **by, csv={"missing": ["NA"]})
     with pytest.raises(InputError, match=r"csv\.missing names 'form', no column"):
-        magnitude_table(path, "sales", ["region"], **by, csv={"missing": {"form": ["NA"]}})
+        magnitude_table(path, value="sales", by=["region"], **by, csv={"missing": {"form": ["NA"]}})
     path.write_text(f"region,firm,sales\nnorth,Alba,500\nNorth,Alba,400\n{rest}")
     with pytest.raises(InputError, match="column 'region' has 1 values that are alike"):
-        magnitude_table(path, "sales", ["region"], **by)
+        magnitude_table(path, value="sales", by=["region"], **by)
 
 
 def test_a_refusal_names_each_cell_that_fails_and_by_how_much(firms: Path) -> None:
     firms.write_text("region,country,firm,sales\na,A,x,90\na,A,y,10\nb,A,z,0\n")
     with pytest.raises(NotReleasableError) as refused:
         magnitude_table(
-            firms, "sales", ["region"], contributors=3, dominance=(1, 85), percent=15, hierarchies={"region": "country"}
+            firms,
+            value="sales",
+            by=["region"],
+            contributors=3,
+            dominance=(1, 85),
+            percent=15,
+            hierarchies={"region": "country"},
         )
     assert str(refused.value) == "sums of 'sales' fail the rules at every level, the total too; nothing is published"
     assert refused.value.detail.splitlines()[:6] == [
@@ -360,17 +370,19 @@ def test_levels_are_published_by_their_names(tmp_path: Path) -> None:
     path.write_text("place,county,size,firm,v\n" + "\n".join([*rows, "4,2,v,f8,5"]))
     by = {"contributors": 3, "contributor": "firm", "hierarchies": {"place": ["county"]}}
     sums = [{"county": "1", "total": "390"}, {"county": "2", "total": "405"}]
-    found = only(magnitude_table(path, "v", ["place"], **by))
+    found = only(magnitude_table(path, value="v", by=["place"], **by))
     assert (found.rows, found.levels, found.variables) == (sums, ("county",), ("place",))
     assert found.to_arrow().column_names == ["county", "total"]
     assert repr(found) == "Sums by county of 2 cells; whose by firm"
-    assert [row for one in magnitude_table(path, "v", ["place"], **by, also=["county"]) for row in one.rows] == sums
-    both, sizes = magnitude_table(path, "v", ["place", "county"], **by, also=[["size"]])
+    assert [
+        row for one in magnitude_table(path, value="v", by=["place"], **by, also=["county"]) for row in one.rows
+    ] == sums
+    both, sizes = magnitude_table(path, value="v", by=["place", "county"], **by, also=[["size"]])
     assert both.rows == [{**row, "size": ALL} for row in sums]
     assert sizes.rows[0] == {"county": ALL, "size": "u", "total": "390"}
     path.write_text(path.read_text() + "\n4,1,v,f9,5")
     with pytest.raises(InputError, match="hierarchy of 'place' is not nested: 1 categories of 'place'") as refused:
-        magnitude_table(path, "v", ["place"], **by)
+        magnitude_table(path, value="v", by=["place"], **by)
     assert refused.value.detail == "place = 4"
 
 
@@ -379,7 +391,7 @@ def test_numbers_are_kept_as_they_are(tmp_path: Path) -> None:
 
     def total(values: Any, **settings: Any) -> str:
         pq.write_table(pa.table({"region": ["a"] * len(values), "v": values}), path)
-        found = only(magnitude_table(path, "v", ["region"], contributors=1, **settings))
+        found = only(magnitude_table(path, value="v", by=["region"], contributors=1, **settings))
         assert "each record is another contributor's" in repr(found)
         return str(found.rows[0]["total"])
 

@@ -89,20 +89,20 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
     table, release = dense(schema_of([2, 3, 3]), counts), ["A", "B", "C"]
     assert assess(table, release, min_width=4).releasable
     assert assess(table, [*release, "A*B"], min_width=4).releasable is False
-    assert not suppress_in(table, NOTHING, "A*B", small_count=2, min_width=4).withheld.any()
-    found = suppress_in(table, release, "A*B", small_count=2, min_width=4)
+    assert not suppress_in(table, "A*B", small_count=2, min_width=4).withheld.any()
+    found = suppress_in(table, "A*B", public=release, small_count=2, min_width=4)
     assert found.withheld.sum() == 4
     known = Release.of(st.parse(name, table.schema) for name in release)
     with pytest.raises(InputError, match=r"A is in the release as it is"):
-        suppress_in(table, known, "A", small_count=2, min_width=4)
+        suppress_in(table, "A", public=known, small_count=2, min_width=4)
     with pytest.raises(NotReleasableError, match=r"whatever is suppressed: without it the verdict is unsafe"):
-        suppress_in(table, ["A*B"], "A*B*C", small_count=2, min_width=4)
+        suppress_in(table, "A*B*C", public=["A*B"], small_count=2, min_width=4)
 
 
 def suppressed(case: Case) -> Suppressed:
     """Which cells of its sub-table are withheld, none of them known to be 0."""
     name = st.label(case.views[0], case.table.schema)
-    found = suppress_in(case.table, case.known, name, small_count=case.small_count, min_width=case.min_width)
+    found = suppress_in(case.table, name, public=case.known, small_count=case.small_count, min_width=case.min_width)
     assert case.of(case.views[0], ~case.is_impossible)[0][found.withheld.reshape(-1)].all()
     return found
 
@@ -183,8 +183,8 @@ def test_zeros_of_several_patterns_exclude_a_cell_of_a_sub_table() -> None:
     assert not halves.excluded(0b101, table.schema).any()
     with pytest.raises(NotReleasableError, match="its margins and the structural zeros tell them; merge categories"):
         suppress(table.marginal(0b011).dense, 3, 1, zeros=halves.excluded(0b011, table.schema))
-    found = suppress_in(table, knows(table, NOTHING, halves), "A*B", small_count=3, min_width=1)
+    found = suppress_in(table, "A*B", public=knows(table, NOTHING, halves), small_count=3, min_width=1)
     assert (found.margins, found.withheld.tolist()) == (False, [[False, True], [False, True]])
-    assert suppress_in(table, NOTHING, "A*B", small_count=3, min_width=1).withheld.all()
+    assert suppress_in(table, "A*B", small_count=3, min_width=1).withheld.all()
     with pytest.raises(InputError, match="2 cells known to be 0 have records"):
         suppress(np.array([1, 2]), 1, 1, zeros=np.array([True, True]))

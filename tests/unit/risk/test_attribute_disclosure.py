@@ -109,7 +109,7 @@ def test_what_a_search_releases_tells_of_no_such_group(method: str, night: list[
         given |= {"draws": 20, "share": 0.2} if method == "simulatable" else {}
         try:
             release = find_release(
-                table, knowledge(table), method, min_width=1, attribute_disclosure=rule, **given
+                table, method, knowledge(table), min_width=1, attribute_disclosure=rule, **given
             ).release
         except ReleaseError:
             found[False] += 1
@@ -196,8 +196,8 @@ def test_a_required_sub_table_that_breaks_it() -> None:
     ) as found:
         find_release(
             table,
-            knowledge(table),
             "ordered",
+            knowledge(table),
             min_width=1,
             attribute_disclosure=AttributeDisclosure(("B",), 3),
             require=["A*B"],

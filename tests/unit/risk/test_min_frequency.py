@@ -92,7 +92,7 @@ def test_what_a_search_releases_keeps_the_rule(method: str, night: list[int]) ->
         given = {"chains": 1, "steps": 200} if method in ("best", "decomposable") else {}
         given |= {"draws": 20, "share": 0.2} if method == "simulatable" else {}
         try:
-            release = find_release(table, knowledge(table), method, min_width=2, min_frequency=n, **given).release
+            release = find_release(table, method, knowledge(table), min_width=2, min_frequency=n, **given).release
         except ReleaseError:
             found[False] += 1
             continue
@@ -188,7 +188,7 @@ def test_a_rule_that_not_even_the_total_keeps(method: str) -> None:
     with pytest.raises(
         NothingReleasableError, match=r"10 records, and the minimum frequency of 11 .* frequency of at most 10"
     ):
-        find_release(table, knowledge(table), method, min_width=1, min_frequency=11)
+        find_release(table, method, knowledge(table), min_width=1, min_frequency=11)
     MinFrequency(10).require_total(table)
 
 
@@ -196,12 +196,12 @@ def test_a_rule_that_a_one_way_sub_table_breaks_leaves_chains_nothing() -> None:
     """The ordered search does without it."""
     table = dense(schema_of([2, 2]), [1, 2, 30, 40])
     with pytest.raises(NothingReleasableError, match=r"A has a count from 1 to 4, .*, and every decomposable") as found:
-        find_release(table, knowledge(table), "decomposable", min_width=1, min_frequency=5)
+        find_release(table, "decomposable", knowledge(table), min_width=1, min_frequency=5)
     assert "A = 0 has the count 3" in found.value.detail
-    assert find_release(table, knowledge(table), "ordered", min_width=1, min_frequency=5).frontier == ["B"]
+    assert find_release(table, "ordered", knowledge(table), min_width=1, min_frequency=5).frontier == ["B"]
     for n, kept in ((5, [0b10]), (4, [0b10]), (3, [0b01, 0b10])):  # the least count of A is 3
         assert list(Criteria.of(2, 1, min_frequency=n).keeping(table, NO_ZEROS, [0b01, 0b10, 0b11])) == kept
-    best = find_release(table, knowledge(table), "best", min_width=1, min_frequency=5)
+    best = find_release(table, "best", knowledge(table), min_width=1, min_frequency=5)
     assert best.reason is not None
     assert "reaches the minimum width 1 and keeps the rules" in best.reason
 
@@ -210,16 +210,16 @@ def test_a_rule_that_a_one_way_sub_table_breaks_leaves_chains_nothing() -> None:
 def test_a_table_without_a_small_cell_may_break_it_too(method: str) -> None:
     """Nothing is at risk; that everything may go out is no longer so."""
     table = dense(schema_of([2, 2]), [3, 9, 30, 40])
-    assert find_release(table, knowledge(table), method, min_width=3).frontier == ["A*B"]
-    assert find_release(table, knowledge(table), method, min_width=3, min_frequency=5).frontier == ["A", "B"]
+    assert find_release(table, method, knowledge(table), min_width=3).frontier == ["A*B"]
+    assert find_release(table, method, knowledge(table), min_width=3, min_frequency=5).frontier == ["A", "B"]
     with pytest.raises(InputError, match="no cell is at risk, and not everything may go out all the same"):
-        find_release(table, knowledge(table), "decomposable", min_width=3, min_frequency=5)
+        find_release(table, "decomposable", knowledge(table), min_width=3, min_frequency=5)
 
 
 def test_a_required_sub_table_that_breaks_it() -> None:
     table = dense(schema_of([2, 2]), [3, 9, 30, 1])
     with pytest.raises(NotReleasableError, match=r"A\*B is not releasable: A\*B has a count from 1 to 4") as found:
-        find_release(table, knowledge(table), "ordered", min_width=1, min_frequency=5, require=["A*B"])
+        find_release(table, "ordered", knowledge(table), min_width=1, min_frequency=5, require=["A*B"])
     assert found.value.detail == "A*B: the cell A = 1, B = 1 has the count 1"
     reason = why(table, ["A", "B"], "A*B", min_width=1, min_frequency=5)
     proof = "refused, proven: A*B has a count from 1 to 4, which the minimum frequency of 5 excludes"

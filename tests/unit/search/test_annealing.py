@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sdc.api import ordered_release
+from sdc.api import find_release
 from sdc.bounds import decomposable
 from sdc.config.release import AnnealingConfig
 from sdc.model import subtable as st
@@ -291,7 +291,7 @@ def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
     for start in (None, DecomposableGraph.parse("[A,B]", table.schema)):
         with pytest.raises(ReleaseError, match=message):
             AnnealingChain(known, Criteria.of(1, 1)).init(table, 0, start)
-    assert ordered_release(table, known, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
+    assert find_release(table, "ordered", known, min_width=1, small_count=1).release == Release.of([0b01, 0b10])
 
 
 def test_structural_zeros_whose_sub_tables_are_unsafe_together() -> None:

@@ -144,7 +144,7 @@ def test_beside_what_is_public_a_graph_found_alone_is_judged_with_it(
     before = Release.of([data.draw(some.integers(1, (1 << len(table.schema)) - 1))])
     if not len(table.at_risk(2)) or not is_safe(table, frontier_sets(before), min_width):
         return
-    found = find_release(table, before, "best", min_width=min_width, steps=50, chains=2)
+    found = find_release(table, "best", before, min_width=min_width, steps=50, chains=2)
     both = Release.of([*before.frontier, *found.release.frontier])
     assert is_safe(table, frontier_sets(both), min_width)
     methods = [one.method for one in found.candidates]

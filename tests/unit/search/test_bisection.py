@@ -14,7 +14,7 @@ import sdc
 from sdc.commands.cli import app
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.critical_width import critical_widths
@@ -30,7 +30,7 @@ ASKED = {6: AT_SIX, 7: AT_NINE, 8: AT_NINE, 9: AT_NINE}
 @pytest.mark.parametrize("min_width", ASKED)
 def test_the_published_czech_release(min_width: int, czech: Table) -> None:
     """[KDSF] 5.2: 60 sub-tables with the total at 6 to 9, all but ABCDEF, ABCDF, BCDEF and ABCEF (REFERENCE 2)."""
-    found = sdc.bisection_release(czech, NOTHING, min_width=min_width)
+    found = sdc.find_release(czech, "bisection", min_width=min_width)
     out = {st.parse(text, czech.schema) for text in ("A*B*C*D*E*F", "A*B*C*D*F", "B*C*D*E*F", "A*B*C*E*F")}
     assert {t for t in range(64) if t not in found.release} == out
     assert found.sub_tables_with_total == 60
@@ -68,24 +68,24 @@ def test_it_is_the_longest_of_all_prefixes(table: Table, min_width: int, forbids
     longest = reference.longest_prefix(listed, lambda some: safe[len(some)]) if safe[0] else []
     if not longest and listed:
         with pytest.raises(NothingReleasableError):
-            sdc.bisection_release(table, NOTHING, min_width=min_width, forbid=forbidden)
+            sdc.find_release(table, "bisection", min_width=min_width, forbid=forbidden)
         return
-    found = sdc.bisection_release(table, NOTHING, min_width=min_width, forbid=forbidden)
+    found = sdc.find_release(table, "bisection", min_width=min_width, forbid=forbidden)
     assert found.release == Release.of([st.GRAND_TOTAL, *map(st.of, longest)])
     assert len(found.steps) <= 1 + log2(len(listed) + 1)
 
 
 def test_weights_count_in_the_utility_and_not_in_the_list(czech: Table) -> None:
     plain, valued = (
-        sdc.bisection_release(czech, NOTHING, min_width=10, weights=weights) for weights in ({}, {"A*B*C*D*F": 99})
+        sdc.find_release(czech, "bisection", min_width=10, weights=weights) for weights in ({}, {"A*B*C*D*F": 99})
     )
     assert plain.steps == valued.steps
-    assert sdc.bisection_release(czech, NOTHING, min_width=10, weights={"B": 2}).value > plain.value
+    assert sdc.find_release(czech, "bisection", min_width=10, weights={"B": 2}).value > plain.value
 
 
 def test_prefixes_go_out_beside_what_is_required(czech: Table) -> None:
     """A sub-table of the end of the list comes first; the prefix then ends earlier."""
-    found = sdc.bisection_release(czech, NOTHING, min_width=10, require=["A*B*C*F"])
+    found = sdc.find_release(czech, "bisection", min_width=10, require=["A*B*C*F"])
     assert found.required is not None
     assert st.parse("A*B*C*F", czech.schema) in found.release
     steps = [step for step in found.steps if step.phase == "bisection"]
@@ -101,7 +101,7 @@ def test_prefixes_go_out_beside_what_is_required(czech: Table) -> None:
 
 def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
     with pytest.raises(NothingReleasableError, match=r"^no prefix of the list may go out: already its first sub-table"):
-        sdc.bisection_release(czech, NOTHING, min_width=1500)
+        sdc.find_release(czech, "bisection", min_width=1500)
     done = CliRunner().invoke(app, ["release", str(CZECH_CSV), "--method", "bisection", "--min-width", "1500"])
     assert isinstance(done.exception, NothingReleasableError)
     assert status_of(done.exception) == NOT_RELEASABLE
@@ -124,4 +124,4 @@ def test_settings_that_mean_nothing_to_it(given: dict[str, int], czech: Table) -
     with pytest.raises(
         ConfigError, match=rf"^release.method = bisection with {next(iter(given))}: it has no use for that"
     ):
-        sdc.bisection_release(czech, NOTHING, min_width=6, **given)
+        sdc.find_release(czech, "bisection", min_width=6, **given)

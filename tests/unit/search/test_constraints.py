@@ -152,7 +152,7 @@ SHORT: dict[str, dict[str, Any]] = {"ordered": {}, "decomposable": CHAINS, "best
 def test_every_method_has_what_is_required_and_nothing_forbidden(method: str) -> None:
     table = czech_table()
     constraints: dict[str, Any] = {"require": ["A*B*C", "E*F"], "forbid": ["B*D"], **SHORT[method]}
-    found = api.find_release(table, NOTHING, method, min_width=6, **constraints)
+    found = api.find_release(table, method, min_width=6, **constraints)
     wanted = [st.parse(text, table.schema) for text in ("A*B*C", "E*F")]
     assert all(t in found.release for t in wanted)
     assert st.parse("B*D", table.schema) not in found.release
@@ -165,10 +165,10 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
     with pytest.raises(
         NothingReleasableError, match=r"do not fit together: A\*B\*C\*D\*F is not releasable \(refused, proven\); drop"
     ) as info:
-        api.find_release(table, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"])
+        api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"])
     assert "count 1" in info.value.detail or "count 2" in info.value.detail
     assert "count" not in str(info.value)
-    found = api.find_release(table, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], on_conflict="drop")
+    found = api.find_release(table, "ordered", min_width=6, require=["A*B*C*D*F", "A*B"], on_conflict="drop")
     assert found.required is not None
     assert [st.label(t, table.schema) for t in found.required.refused] == ["A*B*C*D*F"]
     assert found.sub_tables_with_total == 60
@@ -178,17 +178,15 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
 def test_a_decomposable_release_refuses_what_does_not_fit(method: str) -> None:
     table, cycle = czech_table(), ["all:2"]  # every pair joined: one clique, the full table
     with pytest.raises(NothingReleasableError, match="required"):
-        api.find_release(table, NOTHING, method, min_width=6, require=cycle, **SHORT[method])
-    some_of_it = api.find_release(
-        table, NOTHING, method, min_width=6, require=cycle, on_conflict="drop", **SHORT[method]
-    )
+        api.find_release(table, method, min_width=6, require=cycle, **SHORT[method])
+    some_of_it = api.find_release(table, method, min_width=6, require=cycle, on_conflict="drop", **SHORT[method])
     assert some_of_it.evaluation.verdict is Verdict.SAFE
 
 
 def test_a_forbidden_variable_has_no_decomposable_release() -> None:
     with pytest.raises(ReleaseError, match="has the clique A, which contains a forbidden sub-table"):
-        api.find_release(czech_table(), NOTHING, "decomposable", min_width=6, forbid=["A"], steps=200)
-    found = api.find_release(czech_table(), NOTHING, "best", min_width=6, forbid=["A"], steps=200)
+        api.find_release(czech_table(), "decomposable", min_width=6, forbid=["A"], steps=200)
+    found = api.find_release(czech_table(), "best", min_width=6, forbid=["A"], steps=200)
     assert not found.release.variables & 1
     assert found.reason is not None
     assert "what is wished" in found.reason
@@ -198,7 +196,7 @@ def test_weights_come_first_in_the_list() -> None:
     """Where not everything fits, what counts more is released rather."""
     table = czech_table()
     for one, other in (("A*B*C*D*F", "A*B*C*E*F"), ("A*B*C*E*F", "A*B*C*D*F")):
-        found = api.find_release(table, NOTHING, "ordered", min_width=2, weights={one: 1000.0, other: 0.001})
+        found = api.find_release(table, "ordered", min_width=2, weights={one: 1000.0, other: 0.001})
         without = st.parse(one, table.schema) not in found.release
         assert not (without and st.parse(other, table.schema) in found.release)
 

@@ -6,7 +6,7 @@ from itertools import groupby
 
 import pytest
 
-from sdc.api import ordered_release, risk_utility_curve
+from sdc.api import find_release, risk_utility_curve
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
@@ -44,7 +44,7 @@ def test_ordered_points_are_the_ordered_releases(
     small_count: int, czech: Table, points: tuple[CurvePoint, ...]
 ) -> None:
     for point in of(points, "ordered", small_count)[:-1]:
-        found = ordered_release(czech, NOTHING, min_width=point.min_width_required, small_count=small_count)
+        found = find_release(czech, "ordered", min_width=point.min_width_required, small_count=small_count)
         assert point.sub_tables == found.sub_tables
         assert point.min_width == found.assessment.min_width[0]
 

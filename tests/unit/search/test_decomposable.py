@@ -206,7 +206,7 @@ def test_what_nothing_fits_is_refused_with_and_without_what_is_required(table: T
     """Not even the one-way sub-tables keep the width: what is required conflicts with nothing else."""
     for require in ([], ["A"], ["A*B"]):
         with pytest.raises(NothingReleasableError, match="not reached even when only the one-way") as caught:
-            find_release(table, NOTHING, "decomposable", min_width=9, require=require, steps=10)
+            find_release(table, "decomposable", min_width=9, require=require, steps=10)
         assert "at most 0" not in str(caught.value)
 
 
@@ -215,4 +215,4 @@ def test_a_structural_zero_that_nothing_fits_with_is_named_beside_what_is_requir
     known = knows(table, NOTHING, StructuralZeros((((0, (1,)), (1, (1,))),)))
     for require in ([], ["A"]):
         with pytest.raises(NothingReleasableError, match=r"the structural zero A = .* needs the sub-table"):
-            find_release(table, known, "decomposable", min_width=2, require=require, steps=10)
+            find_release(table, "decomposable", known, min_width=2, require=require, steps=10)

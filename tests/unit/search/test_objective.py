@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdc.api import find_release, ordered_release
+from sdc.api import find_release
 from sdc.config import capabilities as table_of_pairs
 from sdc.config.given import with_given
 from sdc.config.release import AnnealingConfig, ReleaseConfig
@@ -146,21 +146,22 @@ def test_the_list_has_first_what_brings_most_for_its_width(czech: Table) -> None
 def test_best_takes_the_release_of_larger_value(czech: Table) -> None:
     known = knows(czech, NOTHING)
     found = {
-        method: find_release(czech, known, method, min_width=31, steps=2000, objective="reconstruction")
-        if method != "ordered"
-        else find_release(czech, known, method, min_width=31, objective="reconstruction")
-        for method in ("ordered", "decomposable", "best")
+        method: find_release(czech, method, known, min_width=31, objective="reconstruction", **more)
+        for method, more in (("ordered", {}), ("decomposable", {"steps": 2000}), ("best", {"steps": 2000}))
     }
     value = Halvings(czech, known)
     assert all(one.halvings == one.value == value.of(one.release) for one in found.values())
     assert found["best"].value >= max(found["ordered"].value, found["decomposable"].value)
     assert "halvings" in (found["best"].reason or "")
-    assert ordered_release(czech, known, min_width=31, objective="reconstruction").release == found["ordered"].release
+    assert (
+        find_release(czech, "ordered", known, min_width=31, objective="reconstruction").release
+        == found["ordered"].release
+    )
 
 
 def test_beside_earlier_publications_it_is_what_the_release_adds(czech: Table) -> None:
     before = Knowledge.of(czech, frontier("AB", "CD"), knows(czech, NOTHING).zeros, ())
-    found = find_release(czech, before, "ordered", min_width=6, objective="reconstruction")
+    found = find_release(czech, "ordered", before, min_width=6, objective="reconstruction")
     both = halvings_of(czech, before.release.join(found.release))
     assert found.value == pytest.approx(both - halvings_of(czech, before.release), abs=1e-2)
 
@@ -179,12 +180,12 @@ def test_weights_are_refused_beside_it(given: dict[str, Any], message: str) -> N
 
 def test_another_objective_is_refused(czech: Table) -> None:
     with pytest.raises(InputError, match="objective = 'error': should be 'sub_tables' or 'reconstruction'"):
-        find_release(czech, knows(czech, NOTHING), "ordered", min_width=3, objective="error")
+        find_release(czech, "ordered", knows(czech, NOTHING), min_width=3, objective="error")
 
 
 def test_simulatable_refuses_what_would_tell_of_the_table(czech: Table) -> None:
     with pytest.raises(ConfigError) as refused:
-        find_release(czech, knows(czech, NOTHING), "simulatable", min_width=3, objective="reconstruction")
+        find_release(czech, "simulatable", knows(czech, NOTHING), min_width=3, objective="reconstruction")
     assert str(refused.value) == table_of_pairs.refusal("simulatable", table_of_pairs.OBJECTIVE)
 
 
@@ -195,7 +196,7 @@ def test_tables_that_ipf_does_not_list_are_for_chains_alone() -> None:
     known = knows(table, NOTHING)
     settings: dict[str, Any] = {"min_width": 1, "objective": "reconstruction"}
     with pytest.raises(InputError, match="choose the method decomposable"):
-        find_release(table, known, "ordered", **settings)
-    found = find_release(table, known, "decomposable", **settings, steps=30, chains=1)
+        find_release(table, "ordered", known, **settings)
+    found = find_release(table, "decomposable", known, **settings, steps=30, chains=1)
     assert found.halvings is not None
     assert found.halvings > 0

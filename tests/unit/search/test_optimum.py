@@ -12,7 +12,6 @@ from hypothesis import strategies as some
 import sdc
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
-from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.posterior_limit import PosteriorLimit
@@ -29,7 +28,7 @@ DownSet = frozenset[frozenset[int]]
 
 @pytest.mark.parametrize("min_width", BEST)
 def test_the_best_release_of_the_czech_table(min_width: int, czech: Table) -> None:
-    found = sdc.find_release(czech, NOTHING, "optimum", min_width=min_width)
+    found = sdc.find_release(czech, "optimum", min_width=min_width)
     assert (found.sub_tables, found.bound) == (BEST[min_width], BEST[min_width])
     assert found.assessment.releasable
     assert "No release is better" in (found.reason or "")
@@ -79,9 +78,7 @@ def judged(table: Table, min_width: int, weights: dict[str, float] | None = None
         return sum(int(np.prod([own[v] for v in t])) for t in held)
 
     expected = best_value(axes, is_safe, value)
-    found = sdc.find_release(
-        table, NOTHING, "optimum", min_width=min_width, **({"weights": weights} if weights else {})
-    )
+    found = sdc.find_release(table, "optimum", min_width=min_width, **{"weights": weights} if weights else {})
     held = frozenset(frozenset(st.members(t)) for t in found.release.views(table.schema) if t)
     assert (value(held), found.bound) == (expected, expected)
     assert is_safe(held)
@@ -107,9 +104,7 @@ def test_a_sub_table_may_be_worth_more_than_all_one_way_sub_tables() -> None:
 
 
 def test_required_and_forbidden_sub_tables(czech: Table) -> None:
-    found = sdc.find_release(
-        czech, NOTHING, "optimum", min_width=20, require=["A*C*D*E"], forbid=["B*D"], small_count=2
-    )
+    found = sdc.find_release(czech, "optimum", min_width=20, require=["A*C*D*E"], forbid=["B*D"], small_count=2)
     names = {st.label(t, czech.schema) for t in found.release.views(czech.schema)}
     assert "A*C*D*E" in names
     assert not {name for name in names if {"B", "D"} <= {*name.split("*")}}
@@ -120,7 +115,7 @@ def test_an_open_proposal_leaves_a_bound(czech: Table, monkeypatch: pytest.Monke
     """No conflict is found: the release of the ordered search stays, and the bound is that of the proposal."""
     monkeypatch.setattr(optimum.OptimumSearch, "_conflicts", lambda *_: iter(()))
     monkeypatch.setattr(DownSets, "exclude", lambda *_: None)
-    found = sdc.find_release(czech, NOTHING, "optimum", min_width=20)
+    found = sdc.find_release(czech, "optimum", min_width=20)
     assert found.bound is not None
     assert found.sub_tables < found.bound
     share = 100 * found.sub_tables / found.bound
@@ -129,12 +124,12 @@ def test_an_open_proposal_leaves_a_bound(czech: Table, monkeypatch: pytest.Monke
 
 def test_what_cannot_be_asked(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="choose best"):
-        sdc.find_release(czech, NOTHING, "optimum", min_width=3, objective="reconstruction")
+        sdc.find_release(czech, "optimum", min_width=3, objective="reconstruction")
     with pytest.raises(ConfigError, match="not monotone"):
-        sdc.find_release(czech, NOTHING, "optimum", Criteria.of(2, 3, PosteriorLimit(max_above=0.1)))
+        sdc.find_release(czech, "optimum", criteria=Criteria.of(2, 3, PosteriorLimit(max_above=0.1)))
     monkeypatch.setattr(optimum, "MOST_LISTED", 10)
     with pytest.raises(InputError, match="at most 10"):
-        sdc.find_release(czech, NOTHING, "optimum", min_width=3)
+        sdc.find_release(czech, "optimum", min_width=3)
 
 
 @given(some.data())

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sdc.api import ordered_release
+from sdc.api import find_release
 from sdc.config.release import ReleaseConfig
 from sdc.feasible.witness_pool import WitnessPool
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
@@ -48,7 +48,7 @@ from tests.strategies import czech as czech_table
 @pytest.mark.parametrize(("min_width", "with_total"), [(5, 61), (3, 62), (10, 59), (2, 62)])
 def test_the_neighbouring_widths(czech: Table, min_width: int, with_total: int) -> None:
     """REFERENCE section 2: adding ABCEF gives 5, adding BCDEF too gives 3; 10 needs another release."""
-    found = ordered_release(czech, NOTHING, min_width=min_width)
+    found = find_release(czech, "ordered", min_width=min_width)
     if min_width < 10:
         assert found.sub_tables_with_total == with_total
     assert found.assessment.min_width[0] >= min_width
@@ -60,7 +60,7 @@ def test_releases_are_safe_and_maximal(table: Table, min_width: int) -> None:
     """By the listing of all feasible tables."""
     if not len(table.at_risk(2)) or table.total < min_width:
         return
-    assert_safe_and_maximal(table, ordered_release(table, NOTHING, min_width=min_width).release, min_width)
+    assert_safe_and_maximal(table, find_release(table, "ordered", min_width=min_width).release, min_width)
 
 
 FEW_NODES = Budget(0.3, 0.001)  # ten: some cells stay open
@@ -72,7 +72,7 @@ def of_phase(steps: Iterable[SearchStep], phase: str) -> list[SearchStep]:
 
 def test_steps_are_told_and_kept(czech: Table) -> None:
     told: list[SearchStep] = []
-    found = ordered_release(czech, NOTHING, min_width=6, watch=Watch(told.append))
+    found = find_release(czech, "ordered", min_width=6, watch=Watch(told.append))
     assert tuple(told) == found.steps
     assert (found.steps[0].phase, found.steps[0].length) == ("everything", len(critical_widths(czech).reaching(6)))
     growth = of_phase(found.steps, "growth")
@@ -90,7 +90,7 @@ def test_a_floor_above_the_width_is_refused(czech: Table) -> None:
 
 def test_a_floor_up_to_the_width_changes_nothing(czech: Table) -> None:
     cut = OrderedSearch(evaluator_of(czech, 6), critical_widths(czech, floor=6)).run()
-    assert cut.release == ordered_release(czech, NOTHING, min_width=6).release
+    assert cut.release == find_release(czech, "ordered", min_width=6).release
 
 
 def test_a_table_of_one_record() -> None:
@@ -98,7 +98,7 @@ def test_a_table_of_one_record() -> None:
     with pytest.raises(
         ReleaseError, match=r"only the grand total 1 is public, .* as its records can be in no other; give"
     ):
-        ordered_release(table, NOTHING, min_width=3)
+        find_release(table, "ordered", min_width=3)
 
 
 # The extension, many sub-tables at once
@@ -107,7 +107,7 @@ def test_a_table_of_one_record() -> None:
 @pytest.mark.parametrize("min_width", [1, 2, 3])
 def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
     """With ten nodes some cells stay open."""
-    steps = ordered_release(scattered(), NOTHING, min_width=min_width, budget=FEW_NODES).steps
+    steps = find_release(scattered(), "ordered", min_width=min_width, budget=FEW_NODES).steps
     refused: list[int] = []
     for step in (growth := of_phase(steps, "growth")):
         assert not [t for t in step.added if any(st.is_within(r, t) for r in refused)]
@@ -128,7 +128,7 @@ def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Re
 
 def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     """Level by level up to the breadth, then the rest, of which each that fits is added whatever its level."""
-    found = ordered_release(czech, NOTHING, min_width=6)
+    found = find_release(czech, "ordered", min_width=6)
     levels = [max(map(st.dimension, step.added)) for step in of_phase(found.steps, "growth")]
     assert levels[:2] == [1, 2]
     assert min(levels[2:]) > 2
@@ -196,7 +196,7 @@ def largest_proven(table: Table, min_width: int, steps: Iterable[SearchStep]) ->
 def test_whatever_the_budget_what_is_found_is_proven(budget: Budget, seed: int, min_width: int) -> None:
     """By feasible tables that are handed out; and it is no smaller than what a step of the search had proven."""
     table = scattered(seed)
-    found = ordered_release(table, NOTHING, min_width=min_width, budget=budget)
+    found = find_release(table, "ordered", min_width=min_width, budget=budget)
     assert found.evaluation.verdict is Verdict.SAFE
     shown = shown_by(table, knows(table, found.release), found.evaluation.pool.at_risk.cells, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdc.api import cell_bounds, find_release, ordered_release, why
-from sdc.model.release import NOTHING, Release
+from sdc.api import cell_bounds, find_release, why
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
@@ -55,7 +55,7 @@ def test_of_nothing_nothing_is_said() -> None:
 
 @pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
 def test_a_release_has_what_its_steps_name(method: str) -> None:
-    found = find_release(czech(), NOTHING, method, min_width=20)
+    found = find_release(czech(), method, min_width=20)
     named = {one.refutation for one in found.steps if one.refutation is not None}
     assert {one.name for one in found.refutations} == named
     assert len(named) == found.refused().refutations > 1
@@ -64,7 +64,7 @@ def test_a_release_has_what_its_steps_name(method: str) -> None:
 
 def test_conflicts_of_what_is_required_have_theirs() -> None:
     wanted = ["A*B*C*E*F", "A*B*D*E*F", "A*C*D*E*F"]
-    found = find_release(czech(), NOTHING, "ordered", min_width=6, require=wanted, on_conflict="drop")
+    found = find_release(czech(), "ordered", min_width=6, require=wanted, on_conflict="drop")
     assert found.required is not None
     (conflict,) = found.required.conflicts
     assert conflict.refutation is not None
@@ -112,7 +112,7 @@ def test_an_unsafe_release_names_cells_that_refute_it(min_width: int, czech: Tab
 def test_an_undecided_question_names_cells_that_were_given_up() -> None:
     table = scattered()
     budget = Budget(1e-4, 60.0)  # enough, but little for a cell
-    steps = ordered_release(table, NOTHING, min_width=3, budget=budget).steps
+    steps = find_release(table, "ordered", min_width=3, budget=budget).steps
     at_risk = set(map(tuple, table.codes[table.at_risk(2)].tolist()))
     assert any(step.answer is None for step in steps)
     assert all(bool(step.blockers) is (step.answer is None) for step in steps)
@@ -120,7 +120,7 @@ def test_an_undecided_question_names_cells_that_were_given_up() -> None:
 
 
 def test_cells_that_nothing_was_tried_for_are_not_named() -> None:
-    steps = ordered_release(scattered(), NOTHING, min_width=3, budget=Budget(0.3, 0.001)).steps
+    steps = find_release(scattered(), "ordered", min_width=3, budget=Budget(0.3, 0.001)).steps
     assert steps[0].answer is None  # all that were tried have their width, then the budget was spent
     assert not any(step.blockers for step in steps)
 

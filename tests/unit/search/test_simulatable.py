@@ -60,7 +60,6 @@ def course_of(table: Table, criteria: Criteria, simulation: SimulatableConfig) -
     try:
         found = find_release(
             table,
-            NOTHING,
             "simulatable",
             min_width=width,
             small_count=small,
@@ -109,7 +108,7 @@ def test_what_the_ordered_search_finds_decides_nothing(
         raise NothingReleasableError("nothing")
 
     monkeypatch.setattr(OrderedSearch, "run", refuses)
-    found = find_release(czech, NOTHING, "simulatable", min_width=6, simulatable=FEW)
+    found = find_release(czech, "simulatable", min_width=6, simulatable=FEW)
     assert (found.simulated, found.reason) == (czech_steps, None)
     assert found.release == released_after(czech_steps)
 
@@ -118,7 +117,7 @@ def test_the_czech_release(czech: Table) -> None:
     """Beside the 59 of the ordered search and the 47 of annealing, which both look at the table."""
     steps: list[SimulatedStep] = []
     watch = Watch(on_simulated=steps.append)
-    found = find_release(czech, NOTHING, "simulatable", min_width=6, simulatable=FEW, watch=watch)
+    found = find_release(czech, "simulatable", min_width=6, simulatable=FEW, watch=watch)
     assert found.sub_tables == 39
     assert found.evaluation.verdict is Verdict.SAFE
     assert decompose(found.release, 6) is not None

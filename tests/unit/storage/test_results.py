@@ -66,7 +66,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", SEARCHES)
 def test_a_search_comes_back(method: str, czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, NOTHING, method, **SEARCHES[method])
+    found = find_release(czech, method, **SEARCHES[method])
     results.write_search(found, czech.schema, tmp_path)
     told = results.read_search(tmp_path, czech.schema)
     for name in ("release", "steps", "graph", "trace", "reason", "simulated", "candidates", "ended_after"):
@@ -82,7 +82,7 @@ def test_a_search_comes_back(method: str, czech: Table, tmp_path: Path) -> None:
 
 
 def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, NOTHING, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], on_conflict="drop")
+    found = find_release(czech, "ordered", min_width=6, require=["A*B*C*D*F", "E*F"], on_conflict="drop")
     results.write_search(found, czech.schema, tmp_path)
     told = results.read_search(tmp_path, czech.schema).required
     assert told is not None
@@ -96,7 +96,7 @@ def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path:
 
 
 def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) -> None:
-    found = find_release(czech, NOTHING, "ordered", min_width=10)
+    found = find_release(czech, "ordered", min_width=10)
     results.write_search(found, czech.schema, tmp_path)
     told = json.loads((tmp_path / "search.json").read_text())["blockers"]
     stopped = blockers(found.steps)
@@ -249,7 +249,7 @@ def test_of_a_table_with_levels_sub_tables_come_back_closed(tmp_path: Path) -> N
         np.indices((4, 2)).reshape(2, -1).T,
         np.array([40, 12, 9, 30, 21, 2, 14, 15]),
     )
-    found = find_release(table, NOTHING, "best", min_width=9, steps=100)
+    found = find_release(table, "best", min_width=9, steps=100)
     results.write_search(found, table.schema, tmp_path)
     again = results.read_search(tmp_path, table.schema)
     assert (again.release, again.steps, again.graph) == (found.release, found.steps, found.graph)

@@ -1,0 +1,95 @@
+"""What the functions of a search share: their criteria, their settings, and what works with what."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sdc.config.analysis import WidthsConfig
+from sdc.config.capabilities import CAPABILITIES
+from sdc.config.features import AT_LEAST, BEFORE, FORBID, IN_PARTS, MINUTES, OBJECTIVE, ONLY, REQUIRE, ZEROS
+from sdc.config.given import NAMES, require_names, with_given
+from sdc.config.old_keys import current, warn
+from sdc.config.release import ReleaseConfig
+from sdc.executor import Executor
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.table import Table
+from sdc.risk.asked import split
+from sdc.risk.criteria import Criteria, CriteriaKeywords
+from sdc.risk.verdict import Policy
+from sdc.stages.assemble import Listing, SearchSettings, edition_before
+
+BY_DEFAULT, BY_WIDTH = ReleaseConfig(), WidthsConfig()
+
+
+def asked(
+    criteria: Criteria | None, min_width: int | None, small_count: int, settings: Mapping[str, Any]
+) -> tuple[Criteria, dict[str, Any]]:
+    """The criteria, as one value or by keywords, and the other settings.
+
+    InputError without a width, and where one of them is given in both ways.
+    """
+    named = {name: value for name, value in (("min_width", min_width),) if value is not None}
+    if criteria is None or small_count not in (2, criteria.small_count):
+        named["small_count"] = small_count
+    if criteria is None and min_width is None:
+        raise InputError(
+            "min_width is missing: give the least width, in records, that the bounds of each small count must keep, "
+            "such as min_width=3; there is no default"
+        )
+    return split(criteria, {**settings, **named})
+
+
+def search_settings(
+    table: Table, criteria: Criteria, executor: Executor, given: Mapping[str, Any], release: ReleaseConfig = BY_DEFAULT
+) -> SearchSettings:
+    """What a search depends on, with the list of widths that the table wants."""
+    policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
+    own = {name: value for name, value in given.items() if name != "accept_undecided" and value is not None}
+    named = {name: _by_name(name, value) for name, value in current(own, "release", warn).items()}
+    require_names(named, (*NAMES, *CriteriaKeywords.__annotations__), "a search")
+    section = with_given(release, named)
+    for warning in section.warnings:
+        warnings.warn(warning, FutureWarning, stacklevel=4)
+    if section.coarsens:
+        raise ConfigError(
+            "protect with by: recoding needs levels, which a build gives its table; use sdc run, or another way"
+        )
+    listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
+    return SearchSettings(criteria, policy, listing, section, executor, like=before)
+
+
+def _by_name(setting: str, value: Any) -> Any:
+    """The same with `age*sex` for each list of names."""
+    if setting in ("require", "forbid") and isinstance(value, list | tuple):
+        return [_joined(one) for one in value]
+    if setting == "protect" and isinstance(value, list | tuple):
+        return [{**one, "of": _joined(one["of"])} if isinstance(one, Mapping) and "of" in one else one for one in value]
+    if setting in ("weights", "demand") and isinstance(value, Mapping):
+        return {_joined(of): number for of, number in value.items()}
+    return value
+
+
+def _joined(asked: Any) -> Any:
+    is_list = isinstance(asked, list | tuple) and asked and all(isinstance(name, str) for name in asked)
+    return "*".join(asked) if is_list else asked
+
+
+def of_search(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
+    """What is known, the criteria and the constraints, as capabilities."""
+    yield from BEFORE[:1] if known.release.variables or known.published else ()
+    yield from settings.criteria.settings
+    section = settings.release
+    given = {
+        ZEROS: known.zeros,
+        OBJECTIVE: CAPABILITIES[OBJECTIVE].is_asked(section.objective),
+        REQUIRE: section.require,
+        FORBID: section.forbid,
+        ONLY: section.required_only,
+        MINUTES: section.minutes,
+        AT_LEAST: section.at_least,
+        **{name: CAPABILITIES[name].is_asked(section.protect) for name in IN_PARTS},
+    }
+    yield from (name for name, value in given.items() if value)
