@@ -1,4 +1,4 @@
-"""Prefect flows: stages as coarse tasks, and nothing else. Prefect reads its settings when it is imported."""
+"""Prefect flows: stages as coarse tasks. Prefect reads its settings when it is imported."""
 
 from flows.embedded import use_embedded_server
 

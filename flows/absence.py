@@ -1,4 +1,4 @@
-"""What is away: a Prefect server, which is waited for by name, and processes of runs that Prefect takes for running."""
+"""Waits for an absent Prefect server, and marks runs of dead processes as crashed."""
 
 from __future__ import annotations
 
@@ -20,74 +20,73 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, get_current_settings, temporary_settings
 from prefect.states import Crashed
 
-from sdc.events import EXECUTION, EventText, heard, tell
+from sdc.events import EXECUTION, EventText, emit, heard
 from sdc.execution.connection import Waiting
 from sdc.model.errors import ConfigError, SdcError, TemporaryError
 from sdc.storage.run_folder import RunFolder
 
 VARIABLE, SECONDS = "SDC_PREFECT_SECONDS", 600.0
 SECONDS_BETWEEN_TRIES = 2.0
-AT_WORK = "sdc-at-work"  # a tag of flow runs, beside one with host, process and run folder
+AT_WORK = "sdc-at-work"  # a tag of flow runs; another has host, process and run folder
 
 
 # The server
 
 
 def patience() -> float:
-    """Seconds for which a server that has gone is waited for; ConfigError where the environment says something else."""
+    """Return the seconds to wait for an absent server; ConfigError for an invalid environment variable."""
     given = os.environ.get(VARIABLE, str(SECONDS))
     try:
         seconds = float(given)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise ConfigError(f"{VARIABLE} = {given!r} is no number of seconds, such as {SECONDS:g}")
+        raise ConfigError(f"{VARIABLE} = {given!r} is not a number of seconds, such as {SECONDS:g}")
     return seconds
 
 
 def await_server(client: SyncPrefectClient) -> None:
-    """Waits while the server does not answer, and says so where it is twice; TemporaryError after `patience`.
+    """Wait while the server does not answer, and log it; TemporaryError after `patience`.
 
-    It is called before what is said to the server at each boundary of stages: Prefect's own retries, which say nothing,
-    are for the moments between.
+    Called before each stage boundary: Prefect's own retries, which are silent, cover the moments between.
     """
     settings, why, waiting = get_current_settings(), _silence(client), None
     if why and settings.client.max_retries:
-        # one that is busy for a moment, as with its database, is no matter for anybody
+        # a short pause, as for its database, is normal
         time.sleep(SECONDS_BETWEEN_TRIES)
         why = _silence(client)
     while why:
         waiting = waiting or Waiting(patience())
         if not waiting.seconds_left or not settings.client.max_retries:
-            settings.client.max_retries = 0  # what ends has more to say to the server, and waits no more
-            raise TemporaryError(f"{_away(why)}; start it, then run again: stages that are done are reused")
-        with _heard():
-            waiting.tell(f"Prefect's server at {_url()} does not answer", why)
+            settings.client.max_retries = 0  # the end of the run must not wait again
+            raise TemporaryError(f"{_away(why)}; start it, then run again: finished stages are reused")
+        with _with_log():
+            waiting.emit(f"Prefect's server at {_url()} does not answer", why)
         time.sleep(min(SECONDS_BETWEEN_TRIES, waiting.seconds_left))
         why = _silence(client)
     if waiting is not None:
-        _say(f"Prefect's server at {_url()} answers again")
+        _log_line(f"Prefect's server at {_url()} answers again")
 
 
 def _silence(client: SyncPrefectClient) -> str:
-    """Why the server does not answer; empty where it does."""
+    """Return why the server does not answer, or ""."""
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
-        fault = client.api_healthcheck()
-    return "" if fault is None else str(fault).splitlines()[0] if str(fault) else type(fault).__name__
+        error = client.api_healthcheck()
+    return "" if error is None else str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _away(why: str) -> str:
     return f"Prefect's server at {_url()} has not answered ({why})"
 
 
-def _say(text: str) -> None:
-    with _heard():
-        tell("waiting", text, EXECUTION)
+def _log_line(text: str) -> None:
+    with _with_log():
+        emit("waiting", text, EXECUTION)
 
 
 @contextmanager
-def _heard() -> Iterator[None]:
-    """Before a build begins and after it, nobody hears what happens to workers and servers."""
+def _with_log() -> Iterator[None]:
+    """Log events of workers and servers also before and after a build."""
     with ExitStack() as stack:
         if not EXECUTION.handlers:
             stack.enter_context(heard(EventText(lambda text: print(text, file=sys.stderr, flush=True)), EXECUTION))
@@ -99,29 +98,30 @@ def _url() -> str:
 
 
 def require_server() -> None:
-    """TemporaryError, at once, where no server answers at the URL that Prefect's settings name, and as `patience`."""
+    """Raise TemporaryError at once if no server answers at Prefect's URL, and as `patience`."""
     patience()
     with get_client(sync_client=True) as client:
-        fault = _silence(client)
-    if fault:
+        error = _silence(client)
+    if error:
         raise TemporaryError(
-            f"no Prefect server answers at PREFECT_API_URL = {_url()}: {fault}; start it, mend "
-            "the URL, or leave it unset for a server of the build's own"
+            f"no Prefect server answers at PREFECT_API_URL = {_url()}: {error}; start it, fix "
+            "the URL, or leave it unset: the build then starts its own server"
         )
 
 
 @contextmanager
 def refusals_of_the_server() -> Iterator[None]:
-    """What the server answers that is no answer is its refusal, or its fault, and not one of the build."""
+    """Turn errors of the server into refusals of the server, not of the build."""
     try:
         yield
     except httpx.TransportError as error:
         why = str(error) or type(error).__name__
-        raise TemporaryError(f"{_away(why)}; start it, then run again: stages that are done are reused") from error
+        raise TemporaryError(f"{_away(why)}; start it, then run again: finished stages are reused") from error
     except PrefectHTTPStatusError as error:
         raise SdcError(
-            f"Prefect's server at {_url()} answers with status {error.response.status_code}; see its log, and the key "
-            "or password that Prefect's settings name, then run again: stages that are done are reused"
+            f"Prefect's server at {_url()} answers with status {error.response.status_code}; check its log, and "
+            "the key "
+            "or password that Prefect's settings name, then run again: finished stages are reused"
         ) from error
 
 
@@ -130,9 +130,9 @@ def refusals_of_the_server() -> Iterator[None]:
 
 @contextmanager
 def at_work(folder: RunFolder) -> Iterator[None]:
-    """Notes at Prefect that this process holds the run folder. Runs that say so of one that nobody holds have crashed.
+    """Note in Prefect that this process holds the run folder, and mark runs of dead processes as crashed.
 
-    Prefect itself learns of the end of a process from its worker: where both are killed it says "running" for ever.
+    Prefect learns of a dead process only from its worker: if both are killed, the run stays "running" for ever.
     """
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
@@ -160,11 +160,11 @@ def _end_dead_runs(client: SyncPrefectClient, own: FlowRun, held: RunFolder) -> 
 
 
 def _dead(run: FlowRun, held: RunFolder) -> str:
-    """The run folder of a run that no longer holds it; empty where it does, or where its folder is not seen here."""
+    """Return the run folder of a dead run, or "" if it is held or not visible here."""
     (tag,) = (tag for tag in run.tags if tag.startswith(f"{AT_WORK}:"))
     host, process, path = tag.removeprefix(f"{AT_WORK}:").split("/", 2)
     folder = RunFolder(Path("/", path))
-    # by an event of the run the folder is known to be its own, and not another machine's of the same path
+    # an event of the run proves that the folder is its own, not another machine's with the same path
     begun = [(e.get("host"), str(e.get("pid"))) for e in folder.events() if e["event"] == "run started"]
     is_ours = folder.path == held.path.absolute()
     return str(folder.path) if (host, process) in begun and (is_ours or not folder.held()) else ""

@@ -1,7 +1,6 @@
-"""Alerts: Prefect's server tells a program of its machine of deployments' runs that fail, crash or begin late.
+"""Alerts: Prefect's server notifies a local program of runs that fail, crash or start late.
 
-It does so by an automation, which is there when a run is not: hooks of a flow are called in the process of its run, and
-so hear of no run that was killed, and of none that has not begun.
+It uses an automation of the server: hooks of a flow run in its own process, so they miss killed and unstarted runs.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from prefect.events.schemas.automations import AutomationCore
 
 FAILED, LATE = ("Failed", "Crashed", "TimedOut"), ("Late", "AwaitingConcurrencySlot")
-"""States by their names: what is due and has not begun is late, or waits for another run of its deployment."""
-AGAIN = timedelta(days=1)  # what waits for another run comes into its state anew every half minute
+"""State names: a run that has not started is late, or waits for another run of its deployment."""
+AGAIN = timedelta(days=1)  # a waiting run re-enters its state every half minute
 PAYLOAD = (
     '{"deployment": {{ deployment.name | tojson }}, "run": {{ flow_run.name | tojson }}, "id": "{{ flow_run.id }}", '
     '"event": "{{ event.event }}", "at": "{{ event.occurred.isoformat() }}"}'
 )
-"""What is told: no message of a run, though those too name nothing but files, columns, settings and numbers."""
+"""The notification: no message of the run."""
 
 
 def _of_this_machine(url: str) -> str:
@@ -38,12 +37,12 @@ def _of_this_machine(url: str) -> str:
     except ValueError:
         is_here = False
     if not is_here:
-        raise ValueError("it is none of this machine; have a program here listen, and tell others itself")
+        raise ValueError("not an address of this machine; a program here must listen and notify others itself")
     return url
 
 
 class Alerts(Section):
-    """Who hears of the runs of a file's deployments."""
+    """Receiver of alerts about a file's deployments."""
 
     webhook: Annotated[
         Text,
@@ -53,7 +52,7 @@ class Alerts(Section):
 
 
 def register_alerts(client: SyncPrefectClient, alerts: Alerts | None, deployments: Iterable[UUID]) -> None:
-    """Has the server tell of these deployments, or no longer where there are no alerts; of others nothing changes."""
+    """Register the alerts of these deployments, or remove them; other alerts stay."""
     for deployment in deployments:
         name = f"alerts-of-{deployment}"
         earlier = client.read_automations_by_name(name)
@@ -64,7 +63,7 @@ def register_alerts(client: SyncPrefectClient, alerts: Alerts | None, deployment
 
 
 def _block(name: str, webhook: str) -> UUID:
-    """What the server knows of the webhook, made or replaced."""
+    """Create or replace the server's webhook block."""
     from prefect.blocks.webhook import Webhook
 
     content: dict[str, Any] = {"url": webhook, "headers": {"Content-Type": "application/json"}}
@@ -73,7 +72,7 @@ def _block(name: str, webhook: str) -> UUID:
 
 
 def _automation(name: str, block: UUID, deployment: UUID) -> AutomationCore:
-    """Once for each run and state, and once a day where it stays there."""
+    """Alert once for each run and state, and once a day while it stays."""
     from prefect.events.actions import CallWebhook
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 
@@ -88,5 +87,5 @@ def _automation(name: str, block: UUID, deployment: UUID) -> AutomationCore:
         "within": AGAIN,
     }
     action = CallWebhook(block_document_id=block, payload=PAYLOAD)
-    says = "Runs of one deployment that fail, crash or begin late."
-    return AutomationCore(name=name, description=says, trigger=EventTrigger(**trigger), actions=[action])
+    description = "Runs of one deployment that fail, crash or begin late."
+    return AutomationCore(name=name, description=description, trigger=EventTrigger(**trigger), actions=[action])

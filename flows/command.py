@@ -1,4 +1,4 @@
-"""A flow by `python -m`, such as `python -m flows.width_sweep CONFIG`: its parameters are arguments."""
+"""Flows as commands, such as `python -m flows.width_sweep CONFIG`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdc.refusal import as_command
 
 
 def run_as_command(flow: Flow[..., Any], status: Callable[[Any], int] = lambda result: 0) -> None:
-    """Runs it once with the arguments of this process, which ends as those of `sdc` do."""
+    """Run a flow once with this process's arguments; it ends like a command of `sdc`."""
 
     @wraps(flow.fn)
     def command(**given: Any) -> None:

@@ -1,4 +1,4 @@
-"""Prefect deployments: what runs when, from one file. `python -m flows.deployments cluster/prefect.yaml`."""
+"""Prefect deployments: scheduled runs from one file. `python -m flows.deployments cluster/prefect.yaml`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Schedule(Section):
 
 
 class Parameters(Section):
-    """Of both flows."""
+    """Parameters of both flows."""
 
     config: Annotated[Text, Field(description="the config of the build, relative to the folder of the run")]
     data: Annotated[Text | None, Field(description="the table to read instead of the config's")] = None
@@ -88,32 +88,32 @@ class Deployment(Section):
 
     @property
     def full_name(self) -> str:
-        """By which the server knows it: flows are named by their functions, with dashes."""
+        """Name at the server: flows are named by their functions, with dashes."""
         return f"{self.entrypoint.rpartition('.')[2].replace('_', '-')}/{self.name}"
 
 
 class WorkPool(Section):
-    """Of processes: its worker starts each run as a process beside it."""
+    """A pool of processes: its worker starts each run as a process."""
 
     name: Annotated[Text, Field(description="the name by which a worker is started")]
     concurrency_limit: Annotated[Positive, Field(description="the runs of all deployments at once, at least 1")]
 
 
 class PrefectFile(Section):
-    """What is read of a prefect.yaml; Prefect itself leaves `work_pools` and `alerts` alone."""
+    """The keys of a prefect.yaml; Prefect itself ignores `work_pools` and `alerts`."""
 
     name: Annotated[Text, Field(description="of the project")]
     work_pools: Annotated[tuple[WorkPool, ...], Field(description="a list of sections: name and concurrency_limit")]
     deployments: Annotated[list[Any], Field(min_length=1, description="a list of deployments, at least one")]
-    alerts: Annotated[Alerts | None, Field(description="a section with a webhook, default nobody is told")] = None
+    alerts: Annotated[Alerts | None, Field(description="a section with a webhook, default: no alerts")] = None
     pull: Annotated[list[dict[str, Any]] | None, Field(description="how a run gets to its folder")] = None
 
 
 def read_deployments(path: Path) -> tuple[PrefectFile, list[Deployment]]:
-    """A file, and its deployments.
+    """Read a file and its deployments.
 
-    ConfigError, which names the deployment, its line, the key, the value and what is allowed: also where a config that
-    it names is not there, or is itself refused.
+    ConfigError names the deployment, its line, the key, the value and what is allowed; also for a missing or refused
+    config.
     """
     file = validated(PrefectFile, load_yaml(path, "deployments", ConfigError), path)
     pools, found = {pool.name for pool in file.work_pools}, list[Deployment]()
@@ -122,7 +122,7 @@ def read_deployments(path: Path) -> tuple[PrefectFile, list[Deployment]]:
         place = f", line {line}, deployment {name!r}"
         deployment = validated(Deployment, content, path, place)
         if deployment.name in {earlier.name for earlier in found}:
-            raise ConfigError(f"{path}{place}: there are two of this name; give each its own")
+            raise ConfigError(f"{path}{place}: two deployments have this name; rename one")
         if deployment.work_pool.name not in pools:
             raise ConfigError(f"{path}{place}: work_pool.name = {deployment.work_pool.name!r} is not one of work_pools")
         _check_parameters(deployment.parameters, f"{path}{place}")
@@ -131,15 +131,15 @@ def read_deployments(path: Path) -> tuple[PrefectFile, list[Deployment]]:
 
 
 def _lines(path: Path) -> Iterator[int]:
-    """Where each deployment begins."""
-    # read once more as nodes: what is validated no longer knows its lines
+    """Return the line of each deployment."""
+    # parsed again as nodes: validated values have no lines
     root: Any = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
     nodes = {key.value: node for key, node in root.value}
     yield from (node.start_mark.line + 1 for node in nodes["deployments"].value)
 
 
 def _check_parameters(parameters: Parameters, place: str) -> None:
-    """Reads all that a run would read before its work."""
+    """Check everything that a run reads before its work."""
     try:
         build = open_build(Path(parameters.config), parameters.data, parameters.workers)
         check_before(build)
@@ -150,25 +150,27 @@ def _check_parameters(parameters: Parameters, place: str) -> None:
 
 
 def register(path: Path) -> list[Deployment]:
-    """Registers the deployments at the server of PREFECT_API_URL with work pools and alerts, after all is checked.
+    """Register deployments, pools and alerts at the server of PREFECT_API_URL, after all checks.
 
-    SdcError where there is no server, or it refuses.
+    SdcError if there is no server, or it refuses.
     """
     file, deployments = read_deployments(path)
     _make_pools(file.work_pools)
-    # by Prefect's own command, in a process of its own, which may end as it likes
+    # by Prefect's own command in its own process
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=DEPLOY_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise SdcError(f"{path}: Prefect has not taken it within {DEPLOY_SECONDS} s; is its server at work?") from error
+        raise SdcError(
+            f"{path}: Prefect has not accepted it within {DEPLOY_SECONDS} s; is its server running?"
+        ) from error
     if done.returncode:
-        raise SdcError(f"{path}: Prefect does not take it: {(done.stderr or done.stdout).strip()[-1000:]}")
-    _tell_of(file, deployments)
+        raise SdcError(f"{path}: Prefect refuses it: {(done.stderr or done.stdout).strip()[-1000:]}")
+    _print_deployments(file, deployments)
     return deployments
 
 
-def _tell_of(file: PrefectFile, deployments: list[Deployment]) -> None:
+def _print_deployments(file: PrefectFile, deployments: list[Deployment]) -> None:
     from prefect.client.orchestration import get_client
 
     from flows.absence import refusals_of_the_server
@@ -208,7 +210,7 @@ def main(
     ],
     check: Annotated[bool, typer.Option("--check", help="Only check the file; needs no server.")] = False,
 ) -> None:
-    """Checks deployments and registers them at the Prefect server of PREFECT_API_URL."""
+    """Check deployments and register them at the Prefect server of PREFECT_API_URL."""
     deployments = read_deployments(file)[1] if check else register(file)
     for deployment in deployments:
         times = ", ".join(f"{schedule.cron} {schedule.timezone}" for schedule in deployment.schedules)

@@ -1,4 +1,4 @@
-"""Prefect for a build on one machine: a server of its own, nothing sent outside, quiet logs."""
+"""Prefect for a build on one machine: its own server, no telemetry, quiet logs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": f"{PATIENCE:.0f}",
-    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # else 150 lines of cancelled tasks when it is ended
-    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",  # what a client says of a server that has gone
-    "PREFECT_LOGGING_LEVEL": "CRITICAL",  # a refusal is one message, said by the command; faults are raised
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # otherwise 150 lines of cancelled tasks at its end
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",  # messages of clients about a lost server
+    "PREFECT_LOGGING_LEVEL": "CRITICAL",  # the command prints refusals; errors are raised
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
 }
 _OF_THE_SERVER = {
-    # blocks are for a server that lasts, which registers them at its own start
+    # blocks are for permanent servers
     "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
     "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
     "PREFECT_SERVER_UI_ENABLED": "false",
@@ -42,20 +42,20 @@ _SERVER = [str(Path(__file__).with_name("prefect_process.py"))]
 
 
 def use_embedded_server() -> None:
-    """Sets what the environment leaves open; call it before Prefect is imported."""
+    """Set what the environment leaves open; call it before Prefect is imported."""
     for name, value in _SETTINGS.items():
-        # what the environment says comes first: Prefect may be somebody's own server
+        # the environment comes first: it may name another server
         os.environ.setdefault(name, value)
-    # no proxy is asked about this machine, nor gets the keys of servers on it
+    # no proxy for the loopback, so that it does not see keys
     spared = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
-    if spared.strip() != "*":  # which means all, and only alone
+    if spared.strip() != "*":  # which means all
         more = (host for host in LOOPBACK if host not in spared.split(","))
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, (spared, *more)))
 
 
 @dataclass
 class _Server:
-    """The process of a server that was started, and how it is spoken to."""
+    """The process of a started server, with its address and key."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -64,7 +64,7 @@ class _Server:
     is_up: bool = False
 
     def await_answer(self) -> None:
-        """SdcError where it ends, TemporaryError where it does not answer for long."""
+        """Wait for an answer; SdcError if the server ends, TemporaryError after a long wait."""
         deadline = time.monotonic() + PATIENCE
         while not _answers(self.url):
             if self.process.poll() is not None:
@@ -77,17 +77,17 @@ class _Server:
     def _last_words(self) -> str:
         self.errors.seek(0)
         lines = self.errors.read().decode(errors="replace").split("\n")
-        said = [line for line in lines if line.strip()]
-        return f" ({said[-1].strip()})" if said else ""
+        lines_with_text = [line for line in lines if line.strip()]
+        return f" ({lines_with_text[-1].strip()})" if lines_with_text else ""
 
 
 @contextmanager
 def embedded_server() -> Iterator[Callable[[], None]]:
-    """Starts a server where Prefect's settings name none, and gives what waits until it answers, or refuses.
+    """Start a server if Prefect's settings name none; yield a function that waits until it answers.
 
-    Prefect would start one only when a flow does, and leave it behind where this process is killed. This one, a child
-    that ends with this process, comes up while the config is checked and flows are imported. Until it is waited for
-    nothing of Prefect is imported here; from then on, in the rest of the block, it is Prefect's server.
+    Prefect would start one only within a flow, and leave it running if this process is killed. This one is a child that
+    ends with this process, and starts while the config is checked and flows are imported. Prefect is imported only when
+    it is waited for; from then on it is Prefect's server.
     """
     with ExitStack() as stack:
         started = None if _is_named() else stack.enter_context(_started())
@@ -95,7 +95,7 @@ def embedded_server() -> Iterator[Callable[[], None]]:
 
 
 def _is_named() -> bool:
-    """What can be known without Prefect, which takes a second to import: a profile is read by the process as well."""
+    """Return whether settings name a server, without importing Prefect, which takes a second."""
     if "prefect" in sys.modules:
         from prefect.settings import PREFECT_API_URL
 
@@ -105,14 +105,14 @@ def _is_named() -> bool:
 
 @contextmanager
 def _started() -> Iterator[_Server]:
-    # every user of this machine can reach the port; the environment of a process is for its own user
+    # all users can reach the port, but not the environment of this user's process
     port, token, null = _free_port(), f"sdc:{secrets.token_urlsafe(32)}", subprocess.DEVNULL
     environment = {**os.environ, **_OF_THE_SERVER, "PREFECT_SERVER_API_AUTH_STRING": token}
     command = [sys.executable, "-P", *_SERVER, str(port)]
     with (
         TemporaryFile() as errors,
-        # in a session of its own: an interrupt at the terminal goes to the whole group, and the build still has to
-        # report to it. Its end is the end of the pipe, which the system closes however this process dies
+        # in its own session: an interrupt at the terminal goes to the whole group, and the build still reports
+        # to it. The closed pipe ends it, however this process dies
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -128,11 +128,11 @@ def _started() -> Iterator[_Server]:
             yield server
         finally:
             if not server.is_up:
-                process.kill()  # it has nothing to store yet
+                process.kill()  # nothing is stored yet
 
 
 def _use(started: _Server | None, stack: ExitStack) -> None:
-    """Has Prefect use the server that was started, or the one that its settings name, until the stack ends."""
+    """Make Prefect use the started or configured server until the stack ends."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     if started is None or PREFECT_API_URL.value():
@@ -149,9 +149,9 @@ def _use(started: _Server | None, stack: ExitStack) -> None:
 
 @contextmanager
 def _interrupted_where_it_ends(server: _Server, settings: Any) -> Iterator[None]:
-    """The block is left at once where the server ends, with a TemporaryError.
+    """Leave the block at once with a TemporaryError if the server ends.
 
-    Prefect would go on, and try everything that it has to say again and again for minutes.
+    Prefect would retry everything for minutes.
     """
     is_done, is_gone = threading.Event(), threading.Event()
 
@@ -190,6 +190,6 @@ def _answers(url: str) -> bool:
 
 def _free_port() -> int:
     with socket.socket() as free:
-        # another process may take it before the server does: then that ends at its start, which `_await` says
+        # another process may take the port first; the server then ends at its start, which `_await` reports
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

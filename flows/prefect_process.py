@@ -1,6 +1,6 @@
-"""The process of a build's own Prefect server, run by its path with a port; it ends when its standard input does.
+"""The process of a build's own Prefect server; it ends when its standard input closes.
 
-It imports Prefect while the build, which imports other things at the same time, checks its config.
+It imports Prefect while the build checks its config.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ SECONDS_TO_END = 5.0
 
 
 def main(port: int) -> None:
-    """Serves where Prefect's settings name no other server, with what Prefect's own temporary servers have."""
+    """Serve, unless Prefect's settings name a server."""
     end_with_input(sys.stdin.read)
     from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_URL, PREFECT_HOME
 
     if PREFECT_API_URL.value():
-        return  # the build reads the same settings, and uses that one
+        return  # the build reads the same settings
     home = PREFECT_HOME.value()
     close_to_others(home)
-    if said := next(filter(None, map(written_by_others, [home, *home.glob(f"{DATABASE}*")])), ""):
-        # a deployment that somebody else has put there would run as this user
-        sys.exit(f"{said}; set PREFECT_HOME to a folder of your own")
+    if reason := next(filter(None, map(written_by_others, [home, *home.glob(f"{DATABASE}*")])), ""):
+        # another user's deployment would run as this user
+        sys.exit(f"{reason}; set PREFECT_HOME to a folder of your own")
     if str(PREFECT_API_DATABASE_CONNECTION_URL.value()).endswith(f"///{home / DATABASE}"):
         make_database(home / DATABASE)
     import uvicorn
@@ -45,7 +45,7 @@ def main(port: int) -> None:
 
 
 def end_with_input(wait: Callable[[], object]) -> None:
-    """Ends this process when `wait` returns, which it does however the build has ended."""
+    """End this process when `wait` returns, however the build ended."""
 
     def end() -> None:
         wait()
@@ -57,15 +57,15 @@ def end_with_input(wait: Callable[[], object]) -> None:
 
 
 def close_to_others(home: Path) -> None:
-    """What Prefect keeps of runs is for this user alone: states, artifacts and logs tell of confidential tables."""
+    """Close Prefect's files to other users: states, artifacts and logs are about confidential tables."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     for database in home.glob(f"{DATABASE}*"):
-        with suppress(OSError):  # another user's home, which that user must close
+        with suppress(OSError):  # another user's home
             database.chmod(0o600)
 
 
 def make_database(database: Path) -> None:
-    """Has Prefect make the database of a new home; of two builds that begin at once one makes it, the other waits."""
+    """Have Prefect create the database of a new home; one of several builds does it, the others wait."""
     with FileLock(f"{database}.lock", mode=0o600):
         if not database.exists():
             from prefect.server.database import provide_database_interface

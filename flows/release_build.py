@@ -1,4 +1,4 @@
-"""The release build as a Prefect flow: each stage of a build is a task, and its units are Dask futures."""
+"""The release build as a Prefect flow: each stage is a task, its units are Dask futures."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def release_build(
     again: bool = False,
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Build the release of a config file; stages that were made before with the same inputs are reused."""
+    """Build the release of a config file; stages with unchanged inputs are reused."""
     build = open_build(Path(config), data, workers, again, settings)
     check_upload(build)
-    build, records = beside_all(build, run_as_tasks, _say)
+    build, records = beside_all(build, run_as_tasks, _print)
     made, table = build.made, build.made.table
     released = release_facts(made.found.release, table.schema)
     frontier = [" * ".join(names) or "(total)" for names in released["frontier"]]
@@ -47,11 +47,11 @@ def release_build(
     if build.listing.most and (cut := made.widths.cut(build.criteria.floor)):
         result["cut"] = cut
     if build.config.output.upload:
-        result["uploaded"] = run_as_task("upload", partial(upload, build, _say))
+        result["uploaded"] = run_as_task("upload", partial(upload, build, _print))
     return result
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A round of a table server with the rule batch, as a Prefect flow: what waits is decided together, when it is due."""
+"""A round of a table server with the rule batch, as a Prefect flow."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SECONDS = 3600.0
 
 @flow(name="request-round")
 def request_round(url: str) -> dict[str, Any]:
-    """Has the server at a URL hold a round, with the operator's key in SDC_SERVER_KEY; how many requests it decided."""
+    """Start a round at a server, with the operator's key in SDC_SERVER_KEY; return the number of decided requests."""
     if not (key := os.environ.get(KEY)):
-        raise ConfigError(f"{KEY} is not set; give an operator's key of the server in it")
+        raise ConfigError(f"{KEY} is not set; set it to an operator's key of the server")
     try:
         answer = httpx.post(
             f"{url.rstrip('/')}/api/operator/round", headers={"Authorization": f"Bearer {key}"}, timeout=SECONDS
@@ -27,7 +27,7 @@ def request_round(url: str) -> dict[str, Any]:
         content = answer.json()
     except (httpx.HTTPError, ValueError) as error:
         raise TemporaryError(
-            f"the server at {url} did not hold a round: {error}; see that it runs, then run again"
+            f"the server at {url} did not hold a round: {error}; check that it runs, then run again"
         ) from error
     if answer.status_code != httpx.codes.OK:
         kind = TemporaryError if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else SdcError

@@ -1,4 +1,4 @@
-"""What Prefect keeps of old runs in the database that builds' own servers share: counted, and removed by Prefect."""
+"""Old runs in the shared Prefect database: counted, and removed by Prefect."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ ENDED = (
 
 
 def own_database() -> Path | None:
-    """The file that builds' own servers share; None where there is none yet, or Prefect's settings name another."""
+    """Return the shared database of builds' own servers; None if there is none, or Prefect's settings name another."""
     path = Path(PREFECT_HOME.value()) / DATABASE
     named = str(PREFECT_API_DATABASE_CONNECTION_URL.value())
     return path if path.is_file() and named.endswith(f"///{path}") else None
 
 
 def old_flow_runs(database: Path, days: int) -> int:
-    """How many flow runs ended so many days ago or earlier."""
+    """Return the number of flow runs that ended this many days ago or earlier."""
     before = datetime.now(UTC) - timedelta(days=days)
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
             (number,) = opened.execute(ENDED, [f"{before:%Y-%m-%d %H:%M:%S.%f}", *STATES]).fetchone()
     except sqlite3.Error as error:
-        raise SdcError(f"Prefect's database {database} cannot be read: {error}; move it away, or mend it") from error
+        raise SdcError(f"Prefect's database {database} cannot be read: {error}; move it away, or repair it") from error
     return int(number)
 
 
 def forget_flow_runs(database: Path, days: int) -> None:
-    """Removes these, with their logs, artifacts and events; a server that is at work may go on meanwhile."""
-    kept = timedelta(days=days)
+    """Remove them with their logs, artifacts and events; a running server may continue meanwhile."""
+    retention = timedelta(days=days)
     periods = {
-        PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD: kept,
-        PREFECT_SERVER_EVENTS_RETENTION_PERIOD: kept,
+        PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD: retention,
+        PREFECT_SERVER_EVENTS_RETENTION_PERIOD: retention,
     }
     with temporary_settings(periods):
         asyncio.run(_vacuum())
-    # who is at work in it keeps its room, until next time
+    # a database in use keeps its size until next time
     with suppress(sqlite3.OperationalError), closing(sqlite3.connect(database, timeout=1.0)) as opened:
         opened.execute("vacuum")
 

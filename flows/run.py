@@ -1,4 +1,4 @@
-"""A build from Python and from the command line: its flow, with a Prefect server for as long as it takes."""
+"""A build from Python or the command line: its flow, and a Prefect server meanwhile."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def run(
     again: bool = False,
     settings: Settings | None = None,
 ) -> Built:
-    """The whole build of a config, as `sdc run` makes it: through a Prefect flow, with Dask workers.
+    """Run the whole build of a config, as `sdc run` does: a Prefect flow with Dask workers.
 
-    data     the source in the place of that of the config
-    workers  so many here, in the place of those of the config
-    watch    whether pages show it at work, on a port of their own or on `watch_port`
-    settings  as a config has them, by keys such as "release.method", in the place of its own
-    again    make a new build of a config that was published, in a new folder, judged beside all that its ledger has
+    data      table to read instead of the config's
+    workers   number of local workers instead of the config's
+    watch     serve pages that show the run, on a free port or on `watch_port`
+    settings  by config key, such as "release.method", instead of the config's
+    again     build a published config again, in a new folder, judged together with its whole ledger
 
-    It sets what Prefect's environment variables leave open, as the command does, and says how far it is on standard
-    error. A build that releases nothing but the total is no error: look at `sub_tables`. Errors as of the command.
+    It sets Prefect's environment variables that are unset, like the command, and prints progress to standard error. A
+    build that releases only the total is not an error: check `sub_tables`. Errors as of the command.
     """
     from sdc.config.file import joined
     from sdc.config.values import in_folder
@@ -45,7 +45,7 @@ def run(
     named |= {} if data is None else {"table.path": in_folder(str(data), Path.cwd())}
     given = joined(settings or {}, named)
     made = through_flow("release_build", checked_path(config), given, watch, watch_port, again=again)
-    from sdc.stages.finished import Built  # last: to import it takes seconds
+    from sdc.stages.finished import Built  # last: the import takes seconds
 
     return Built(made)
 
@@ -58,13 +58,13 @@ def through_flow(
     watch_port: int | None,
     **more: Any,
 ) -> dict[str, Any]:
-    """What the flow of this name, in the module of this name, gives."""
+    """Return the result of the flow of this name."""
     if has_pages := watch or watch_port is not None:
         require_packages("--watch", "bokeh")
-    # before all else: what is imported for a build takes seconds
+    # early: imports of a build take seconds
     print(f"{config}: reads the config", file=sys.stderr, flush=True)
     with ExitStack() as stack:
-        # first, as nothing else takes so long: it comes up while the config is checked, and ends with a refusal
+        # first, because it is slowest: it starts while the config is checked
         await_server = stack.enter_context(embedded_server())
         from sdc.execution.cluster import check_cluster
         from sdc.stages.build import open_build
@@ -73,7 +73,7 @@ def through_flow(
         build = open_build(config, settings=settings, **more)
         check_before(build)
         check_cluster(build.config.execution)
-        print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
+        print(f"{build.config.name}: config and columns are valid", file=sys.stderr, flush=True)
         if has_pages:
             from flows.watch import watched_server
 

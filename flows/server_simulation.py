@@ -1,4 +1,4 @@
-"""The trial of a server's rules as a Prefect flow: table, critical widths, and streams of requests on Dask workers."""
+"""The simulation of a server's rules as a Prefect flow: table, critical widths, and streams of requests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def server_simulation(
     workers: int | None = None,
     settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Many random streams of requests against each rule set, in the run folder of a config's build."""
+    """Simulate many random streams of requests for each rule set, in the run folder of a build."""
     build = open_build(Path(config), data, workers, settings=settings)
     build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}

@@ -1,4 +1,4 @@
-"""What a table server needs, as a Prefect flow: table, critical widths, and a first release that is proven safe."""
+"""The preparation of a table server as a Prefect flow: table, critical widths, and a first safe release."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sdc.stages.stages import SWEEP
 def prepare_server(
     config: str, data: str | None = None, workers: int | None = None, settings: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Prepares the server of a config; what was made before with the same inputs is reused."""
+    """Prepare the server of a config; results with unchanged inputs are reused."""
     build = open_build(Path(config), data, workers, settings=settings)
     server_of(build)
     records = run_as_tasks(build, SWEEP)
@@ -30,10 +30,10 @@ def prepare_server(
 
 
 def _first_release(build: Build) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     with open_executor(build.config.execution) as executor:
-        prepare(build, executor, said.append)
-    create_markdown_artifact(key="first-release", markdown="\n".join(said))
+        prepare(build, executor, lines.append)
+    create_markdown_artifact(key="first-release", markdown="\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""The steps of a build as Prefect tasks, and what they share: one cluster, one progress, the log of the run.
+"""The steps of a build as Prefect tasks, with one cluster, one progress and the log of the run.
 
-A step is a coarse task in this process; its units are Dask futures. Measured: 1,000 units as Prefect tasks took 124 to
-254 s, as Dask futures within one task 2 to 3 s, in 20 chunks 0.12 s. A worker that dies costs its unfinished units, not
-all finished tasks.
+A step is a coarse task in this process; its units are Dask futures. Measured: 1,000 units took 124 to 254 s as Prefect
+tasks, 2 to 3 s as Dask futures in one task, 0.12 s in 20 chunks. A dead worker costs only its unfinished units.
 """
 
 from __future__ import annotations
@@ -40,21 +39,21 @@ LINES_OF_A_PAGE = 40
 
 @dataclass(frozen=True)
 class Made:
-    """What a stage made: its folder, and the digest of what is in it. Prefect knows results by their fields too."""
+    """Result of a stage: its folder and the digest of its contents."""
 
     path: str
     digest: str
 
 
 def run_as_task(name: str, part: Callable[[], Any], before: Sequence[Made] = ()) -> Any:
-    """A part of a build as a task, given what it takes from other tasks, which Prefect's graph shows."""
+    """Run a part of a build as a task; Prefect's graph shows its inputs."""
     made: Any = _task(name)(part, before)
     return made
 
 
 @cache
 def _task(name: str) -> Task[[Callable[[], Any], Sequence[Made]], Any]:
-    # Prefect's cache keys do not see a change in what a task calls; stages have keys of their own
+    # Prefect's cache keys miss changes in called code; stages have their own keys
     @task(name=name, cache_policy=NO_CACHE, persist_result=False)
     def run(part: Callable[[], Any], before: Sequence[Made]) -> Any:
         return part()
@@ -63,13 +62,13 @@ def _task(name: str) -> Task[[Callable[[], Any], Sequence[Made]], Any]:
 
 
 def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord]:
-    """Each stage of a build, or those that are given, as a task, with a page of what it did.
+    """Run each stage of a build, or the given ones, as a task with a page.
 
-    The Dask workers start when a stage first asks for them.
+    Dask workers start when a stage first needs them.
     """
     every = stages_of(build.config)
     stages = stages or every
-    named, said, records = {stage.task or stage.name: stage for stage in stages}, list[str](), list[StageRecord]()
+    named, lines, records = {stage.task or stage.name: stage for stage in stages}, list[str](), list[StageRecord]()
     method = build.config.release.method if any(stage.name == SEARCH.name for stage in stages) else None
     with (
         LateExecutor(build.config.execution).open() as late,
@@ -77,28 +76,28 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
         Progress() as progress,
         at_work(build.folder),
         _stage_lines(),
-        # from here on, while data are read: before, Prefect needs the processors
-        warming(method, build.criteria.get(PosteriorLimit), progress.say) as told_of,
+        # starts here, while data are read: before, Prefect needs the processors
+        warming(method, build.criteria.get(PosteriorLimit), progress.say) as on_schema,
     ):
 
-        def say(text: str) -> None:
-            said.append(text)
+        def log(text: str) -> None:
+            lines.append(text)
             progress.say(text)
 
         def step(name: str, part: Callable[[], Any], before: Sequence[Made] = ()) -> Any:
             def stage() -> Made:
-                said.clear()
+                lines.clear()
                 record: StageRecord = part()
                 records.append(record)
-                page = _page(named[name], record, said)
+                page = _page(named[name], record, lines)
                 create_markdown_artifact(key=f"stage-{record.name}", markdown=page)
                 if record.name == TABLE.name:
-                    told_of(build.made.table.schema)
+                    on_schema(build.made.table.schema)
                 return Made(str(build.folder.stage(record.name)), record.output)
 
             return run_as_task(name, stage if name in named else part, before)
 
-        run_stages(build, stages, Watched(late, progress), say, step)
+        run_stages(build, stages, Watched(late, progress), log, step)
         for line in summary(records):
             progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
@@ -107,10 +106,9 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
 
 @contextmanager
 def _stage_lines() -> Iterator[None]:
-    """What the run folder's log says when a stage begins, ends or fails is in the log of the run at Prefect too.
+    """Send stage events of the run folder's log to Prefect's log.
 
-    At once, and by a client that waits for its server: Prefect's own loggers send from the background, a while later,
-    when a server of the build's own may have ended, and only where they are loud.
+    At once, by a waiting client: Prefect's loggers send later, when the build's own server may have ended.
     """
     with get_client(sync_client=True) as client:
 
@@ -126,21 +124,21 @@ def _stage_lines() -> Iterator[None]:
 
 
 def stage_facts(records: list[StageRecord]) -> list[dict[str, Any]]:
-    """What the command prints of each stage."""
+    """Return what the command prints of each stage."""
     return [{"name": r.name, **{fact: getattr(r, fact) for fact in MEASURED}} for r in records]
 
 
-def _page(stage: Stage, record: StageRecord, said: list[str]) -> str:
-    """What a stage did, what it took, and its last lines."""
+def _page(stage: Stage, record: StageRecord, lines: list[str]) -> str:
+    """Return a page with the work, cost and last lines of a stage."""
     facts = [f"| {fact} | {getattr(record, fact)} |" for fact in MEASURED if getattr(record, fact) is not None]
-    lines = [f"- {line}" for line in said[-LINES_OF_A_PAGE:]]
-    return "\n".join([f"# {stage.name}: {stage.does}", "", "| | |", "| --- | --- |", *facts, "", *lines])
+    listed = [f"- {line}" for line in lines[-LINES_OF_A_PAGE:]]
+    return "\n".join([f"# {stage.name}: {stage.does}", "", "| | |", "| --- | --- |", *facts, "", *listed])
 
 
 class LateExecutor:
-    """Opens the cluster when the first unit is to be run: a build that reuses everything starts no worker.
+    """Opens the cluster for the first unit: a build that reuses everything starts no worker.
 
-    That it can be opened is checked at once, before the data are read; ConfigError where it cannot.
+    Whether it can be opened is checked at once; ConfigError if not.
     """
 
     def __init__(self, execution: ExecutionConfig) -> None:
@@ -161,6 +159,6 @@ class LateExecutor:
 
     def _executor(self) -> Executor:
         if self._opened is None:
-            # on the stack of `open`, so that workers end with the build and not with the stage that first needed them
+            # on the stack of `open`, so that workers end with the build, not with this stage
             self._opened = self._stack.enter_context(open_executor(self._execution))
         return self._opened

@@ -1,4 +1,4 @@
-"""Prefect for a run, and where the run can be seen: Prefect's page, beside the dashboard of Dask's scheduler."""
+"""Pages of a run: Prefect's page, with the dashboard of Dask's scheduler."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from tornado.web import RequestHandler
 from sdc.config.build import ExecutionConfig
 from sdc.execution.watch import WatchAddress, require_own_scheduler, watched
 
-BASE = b"/PREFECT_UI_SERVE_BASE_REPLACE_PLACEHOLDER"  # in the files of Prefect's page, for the path they are served at
-HEADERS = "Accept", "Content-Type", "X-PREFECT-API-VERSION"  # of a request to the API, beside the key
+BASE = b"/PREFECT_UI_SERVE_BASE_REPLACE_PLACEHOLDER"  # placeholder of the path in Prefect's files
+HEADERS = "Accept", "Content-Type", "X-PREFECT-API-VERSION"  # forwarded headers, besides the key
 
 
 @contextmanager
 def watched_server(
     await_server: Callable[[], None], execution: ExecutionConfig, port: int
 ) -> Iterator[Callable[[], None]]:
-    """What waits for a server, and then says where the run can be seen, on a port of the loopback, 0 for any.
+    """Yield a function that waits for a server and prints where to see the run, on a loopback port; 0 takes a free one.
 
-    ConfigError at once where the port is taken or the workers cannot be seen from here.
+    ConfigError at once if the port is taken or the workers' pages cannot be served here.
     """
     has_workers, elsewhere = require_own_scheduler(execution), PREFECT_API_URL.value()
     with watched(port) as watch:
 
-        def await_and_say() -> None:
+        def await_and_print() -> None:
             await_server()
-            page = f"the page of its own server, {PREFECT_UI_URL.value()}" if elsewhere else prefect_page(watch)
+            page = f"its own server's page, {PREFECT_UI_URL.value()}" if elsewhere else prefect_page(watch)
             dask = f"{watch.address}/status" if has_workers else "no workers: this process computes all"
-            lines = "this run can be seen until it ends, by whoever has the addresses:", f"  Prefect  {page}"
+            lines = "see the run until it ends (keep the addresses secret):", f"  Prefect  {page}"
             print(*lines, f"  Dask     {dask}", sep="\n", file=sys.stderr, flush=True)
 
-        yield await_and_say
+        yield await_and_print
 
 
 def prefect_page(watch: WatchAddress) -> str:
-    """The address of the page. The server has none of its own, as that would be open to every user of this machine."""
+    """Return the address of Prefect's page. The server has none, which would be open to all users of this machine."""
     key = base64.b64encode(str(PREFECT_API_AUTH_STRING.value()).encode()).decode()
     api = {"url": PREFECT_API_URL.value(), "key": f"Basic {key}"}
     base = f"{watch.root}/prefect"
@@ -53,7 +53,7 @@ def prefect_page(watch: WatchAddress) -> str:
 
 
 class _Files(RequestHandler):
-    """The files that come with Prefect."""
+    """The files of Prefect's page."""
 
     def initialize(self, base: str) -> None:
         self.base, self.files = base.encode(), Path(prefect.__ui_static_path__)
@@ -61,20 +61,20 @@ class _Files(RequestHandler):
     def get(self, path: str) -> None:
         file = (self.files / path).resolve()
         if not (file.is_relative_to(self.files.resolve()) and file.is_file()):
-            file = self.files / "index.html"  # which shows the page of that path
+            file = self.files / "index.html"  # it shows the page of that path
         self.set_header("Content-Type", mimetypes.guess_type(file)[0] or "application/octet-stream")
         self.finish(file.read_bytes().replace(BASE, self.base))
 
 
 class _WatchSettings(RequestHandler):
-    """What the page asks for first."""
+    """The settings that the page loads first."""
 
     def initialize(self, root: str) -> None:
         self.root = root
 
     def get(self) -> None:
         pages = {"default_ui": "v1", "available_uis": ["v1"], "v1_base_url": f"{self.root}/prefect"}
-        # at the host that was asked, which is another one through a tunnel
+        # the requested host, which differs through a tunnel
         url = f"{self.request.protocol}://{self.request.host}{self.root}/api"
         self.finish({"api_url": url, "csrf_enabled": False, "auth": None, "flags": [], **pages})
 
@@ -88,14 +88,14 @@ class _Api(RequestHandler):
         self.url, self.key = url, key
 
     async def _pass_on(self) -> None:
-        asked = self.request
-        headers = {name: asked.headers[name] for name in HEADERS if name in asked.headers}
+        request = self.request
+        headers = {name: request.headers[name] for name in HEADERS if name in request.headers}
         answer = await AsyncHTTPClient().fetch(
-            f"{self.url}/{str(asked.uri).partition('/api/')[2]}",
+            f"{self.url}/{str(request.uri).partition('/api/')[2]}",
             raise_error=False,
-            method=asked.method,
+            method=request.method,
             headers={**headers, "Authorization": self.key},
-            body=asked.body or None,
+            body=request.body or None,
             allow_nonstandard_methods=True,
         )
         self.set_status(answer.code)

@@ -18,7 +18,7 @@ from sdc.stages.table import sweep_facts
 def width_sweep(
     config: str, data: str | None = None, workers: int | None = None, settings: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Critical widths of a config's table, in the run folder that a later release build takes them from."""
+    """Find the critical widths of a config's table; a later release build reuses them."""
     build = open_build(Path(config), data, workers, settings=settings)
     records = run_as_tasks(build, ALONE)
     return {**sweep_facts(build), "stages": stage_facts(records)}

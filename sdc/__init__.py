@@ -74,7 +74,7 @@ _HOMES = {
     "criteria": "sdc.risk.asked",
     "critical_widths": "sdc.risk.critical_width",
     "explore": "sdc.stages.finished",
-    "knowledge": "sdc.stages.subject",
+    "knowledge": "sdc.stages.resolved",
     "ledger": "sdc.record.ledger",
     "publish_release": "sdc.stages.release",
     "read_incomplete": "sdc.public.incomplete",
@@ -126,7 +126,7 @@ if TYPE_CHECKING:
     from sdc.stages.assemble import Watch
     from sdc.stages.finished import compare, explore
     from sdc.stages.release import publish_release
-    from sdc.stages.subject import knowledge
+    from sdc.stages.resolved import knowledge
     from sdc.stages.verified import verify_run
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths

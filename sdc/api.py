@@ -39,7 +39,7 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.subtable import SubTable
-from sdc.model.super_cell import Asked, SuperCellBounds
+from sdc.model.super_cell import SuperCellBounds, SuperCells
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.risk.asked import criteria_of, split
@@ -68,7 +68,7 @@ from sdc.stages.assemble import (
     release_search,
     require_utility,
 )
-from sdc.stages.subject import Public, known_of
+from sdc.stages.resolved import Public, known_of
 
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
@@ -111,7 +111,7 @@ def cell_bounds(
 def super_cell_bounds(
     table: Table,
     public: Public,
-    cells: Asked,
+    cells: SuperCells,
     *,
     small_count: int = 2,
     method: str = "auto",
@@ -196,7 +196,7 @@ def why(
     """
     given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
     settings = _settings(table, criteria_of(criteria, keywords), executor, given)
-    asked = st.told(sub_table, table.schema)
+    asked = st.subtable_of(sub_table, table.schema)
     evaluator = settings.evaluator(table, known_of(table, public))
     width = settings.widths(table).by_sub_table().get(asked)
     forbidden = not Constraints(forbid=named("forbid", settings.release.forbid, table.schema)).allows(asked)
@@ -230,7 +230,7 @@ def redesign(
     known, asked = known_of(table, public), criteria_of(criteria, keywords)
     require_together("redesign", *asked.settings)
     settings = _settings(table, asked, executor, {}, release)
-    before, refused = replace(known, release=NOTHING), st.told(sub_table, table.schema)
+    before, refused = replace(known, release=NOTHING), st.subtable_of(sub_table, table.schema)
     return redesigns(table, before, settings, known.release, refused, merging=merging)
 
 
@@ -499,7 +499,7 @@ def suppress(
 
     asked = criteria_of(criteria, keywords)
     require_together("suppress", *asked.settings)
-    subtable, known = st.told(sub_table, table.schema), known_of(table, public)
+    subtable, known = st.subtable_of(sub_table, table.schema), known_of(table, public)
     schema = table.schema.restrict(st.members(subtable))
     # the margins of one axis are the total alone, and then its labels say more
     whole_table |= asked.get(PosteriorLimit) is not None or len(schema.axes) < 2

@@ -1,15 +1,15 @@
-"""JSON in one way: equal values have the same text, and so the same digest."""
+"""Canonical JSON: equal values have the same text and the same digest."""
 
 import json
 from hashlib import sha256
 
 
 def canonical(value: object) -> str:
-    """With sorted keys and no spaces; ValueError for what does not read back as it is."""
+    """Return JSON with sorted keys and no spaces; ValueError for a value that does not read back unchanged."""
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except (TypeError, RecursionError) as error:
-        raise ValueError(f"this cannot be kept as JSON: {error}") from error
+        raise ValueError(f"this cannot be written as JSON: {error}") from error
     text.encode()  # halves of characters are no UTF-8
     return text
 

@@ -1,6 +1,6 @@
-"""How kernels are compiled: when first called, by one process for all, kept on disk, and run without Python's lock.
+"""Compiled kernels: compiled on first call by one process, cached on disk, and run without the GIL.
 
-What is kept is for all builds of this user with the same kernels and versions, in the same place of the package.
+Builds of this user with the same kernels and versions share the cache.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PATIENCE = 120.0  # seconds; the largest kernel takes 40
 PACKAGE = Path(__file__).parent
 ROOM = 64 << 20  # all kernels take some 20 MiB
-SECONDS_KEPT = 60 * 86400.0  # of kernels that nobody has used since
+CACHE_SECONDS = 60 * 86400.0  # of unused kernels
 _KERNELS = re.compile(r"^(from sdc\.compiled import .*\b(kernel|inner)\b|import numba)", re.MULTILINE)
 
 
 def kernel(function: Function) -> Function:
-    """The function compiled for the arrays and numbers it is called with; Numba's errors for what cannot be."""
+    """Compile a function for the arguments of its first call; Numba's errors if it cannot be compiled."""
     return _compiled(function)
 
 
 def inner(function: Function) -> Function:
-    """A kernel that only kernels call: without a way in from Python it takes a quarter less to compile."""
+    """Compile a kernel that only kernels call; without a Python entry this takes a quarter less time."""
     bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _compiled(function, **bare)
 
 
 def _compiled(function: Function, **bare: Any) -> Function:
-    if (folder := kept_folder()) is None:  # each process compiles what it calls, and `not_kept` says so
+    if (folder := cache_folder()) is None:  # each process compiles for itself; `no_cache` reports it
         _without_place.append(function.__name__)
         return cast(Function, numba.njit(nogil=True, **bare)(function))
     settings = cast(Any, numba.config)
-    others, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # code of others is kept where it was
+    others, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # the cache of other packages stays
     try:
         dispatcher: Any = numba.njit(nogil=True, cache=True, **bare)(function)
     finally:
@@ -61,98 +61,96 @@ def _compiled(function: Function, **bare: Any) -> Function:
     return cast(Function, dispatcher)
 
 
-# Where they are kept
+# The cache
 
 _without_place: list[str] = []
 
 
-def not_kept() -> str:
-    """One sentence where this process keeps no compiled code, as there is no safe place for it; else nothing."""
+def no_cache() -> str:
+    """Return a warning if this process has no safe cache, or ""."""
     if not _without_place:
         return ""
-    if said := open_to_others():
-        return f"compiled code is not kept, so that each process compiles for a minute: {said}"
+    if reason := open_to_others():
+        return f"compiled code is not cached, so each process compiles for a minute: {reason}"
     return (
-        "compiled code has no place, so that each process compiles for a minute: this user has no cache that can be "
-        "written; set NUMBA_CACHE_DIR to a folder that can"
+        "compiled code is not cached, so each process compiles for a minute: this user has no writable cache; "
+        "set NUMBA_CACHE_DIR to a writable folder"
     )
 
 
 def no_room() -> str:
-    """One sentence where what is compiled may not be kept, as there is too little room for it; else nothing."""
-    folder = kept_folder()
+    """Return a warning if the disk of the cache is nearly full, or ""."""
+    folder = cache_folder()
     free = ROOM if folder is None else shutil.disk_usage(folder).free
     if free >= ROOM:
         return ""
     return (
-        f"compiled code may have no room, so that each process compiles for a minute: {folder} has {free >> 20} "
-        f"MiB left, and {ROOM >> 20} are enough; make room, or set NUMBA_CACHE_DIR to a folder that has it"
+        f"compiled code may not fit, so each process may compile for a minute: {folder} has {free >> 20} "
+        f"MiB free, {ROOM >> 20} MiB are enough; free space, or set NUMBA_CACHE_DIR to another disk"
     )
 
 
 def none_yet() -> str:
-    """One sentence where nothing is kept yet; else nothing."""
-    folder = kept_folder()
+    """Return a note if the cache is empty, or ""."""
+    folder = cache_folder()
     if folder is None or any(folder.rglob("*.nbc")):
         return ""
-    return "nothing is compiled on this machine yet: what a build calls first takes a minute or two longer, once"
+    return "the first build on this machine compiles for a minute or two"
 
 
-def kept_base() -> Path:
-    """Where the kernels of all states are kept, in NUMBA_CACHE_DIR or in the user's cache.
-
-    RuntimeError where there is neither.
+def cache_base() -> Path:
+    """Return the cache folder of all versions: under NUMBA_CACHE_DIR or the user's cache; RuntimeError if neither
+    exists.
     """
     given, own = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     return Path(given, "sdc-kernels") if given else Path(own or Path.home() / ".cache", "sdc", "kernels")
 
 
 def open_to_others() -> str:
-    """Who else may have written compiled code where it is kept, and what to do; nothing where nobody may.
+    """Return who else may have written cached code and what to do, or "".
 
-    It is run as this user, so that none is taken from a folder that another user could have filled.
+    Cached code runs as this user, so it must not come from a folder that others can write.
     """
     try:
-        base = kept_base()
-    except RuntimeError:  # no home, and no place
+        base = cache_base()
+    except RuntimeError:  # no home and no cache
         return ""
     folder = base / _state()
-    # what is in a folder that is closed is out of reach, unless somebody else has put it there before
+    # files in a closed folder are safe unless another user wrote them before
     looks = chain(map(written_by_others, (base, folder)), map(of_another, folder.rglob("*")))
-    said = next(filter(None, looks), "")
-    return f"{said}; remove it, or set NUMBA_CACHE_DIR to a folder of your own" if said else ""
+    reason = next(filter(None, looks), "")
+    return f"{reason}; remove it, or set NUMBA_CACHE_DIR to a folder of your own" if reason else ""
 
 
 @cache
-def kept_folder() -> Path | None:
-    """The folder of this state of the kernels, made where it is not there; None where that cannot be, or is not safe.
+def cache_folder() -> Path | None:
+    """Return the cache folder of these kernels, created if needed; None if that is impossible or unsafe.
 
-    Numba by itself looks at a kernel's own file alone, and not at the kernels in others that it calls.
+    Numba itself checks only a kernel's own file, not the kernels of other files that it calls.
     """
     if open_to_others():
         return None
     try:
-        base = kept_base()
+        base = cache_base()
         folder = base / _state()
         if not folder.is_dir():
-            for path in (*reversed(folder.parents), folder):  # whatever the umask, also those above
+            for path in (*reversed(folder.parents), folder):  # whatever the umask
                 if not path.is_dir():
                     path.mkdir(mode=0o700, exist_ok=True)
             _forget_unused(base)
         os.utime(folder)
         TemporaryFile(dir=folder).close()
-    except (OSError, RuntimeError):  # it cannot be written, or there is no home
+    except (OSError, RuntimeError):  # not writable, or no home
         return None
     return folder
 
 
 def kernel_sources() -> list[Path]:
-    """The files that have kernels."""
     return [path for path in sorted(PACKAGE.rglob("*.py")) if _KERNELS.search(path.read_text(encoding="utf-8"))]
 
 
 def _state() -> str:
-    """A digest of all kernels, of the versions that compile them, and of whether indices are checked."""
+    """Return a digest of all kernels, the compiler's versions and the index checking."""
     versions = platform.machine(), platform.python_version(), numba.__version__, np.__version__
     found = hashlib.sha256(repr((*versions, cast(Any, numba.config).BOUNDSCHECK)).encode())
     for path in kernel_sources():
@@ -163,7 +161,7 @@ def _state() -> str:
 def _forget_unused(base: Path) -> None:
     for folder in base.iterdir():
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime > SECONDS_KEPT:
+            if time.time() - folder.stat().st_mtime > CACHE_SECONDS:
                 shutil.rmtree(folder)
 
 
@@ -171,23 +169,23 @@ def _forget_unused(base: Path) -> None:
 
 
 def _in_turn(compile_alone: Callable[[Any], Any], folder: Path, name: str) -> Callable[[Any], Any]:
-    """Compiles where no other process does; else waits for it, and takes what that one has kept.
+    """Compile unless another process does; otherwise wait and use its result.
 
-    Workers that begin together would each compile the same. And where two processes leave code of one function for
-    different arguments at the same moment, Numba may keep the one under the name of the other.
+    Without this, all workers would compile the same kernels. Two processes that compile one function for different
+    arguments at once can also make Numba save one result under the name of the other.
     """
 
     def compile_in_turn(signature: Any) -> Any:
-        # Numba's own lock first, as wherever it compiles: a thread that had only the file would wait for one that wants
-        # the file
+        # Numba's own lock comes first, as in all its compilation: otherwise two threads could each hold one lock and
+        # wait for the other
         with global_compiler_lock, _held(folder / f"{name}.lock"):
             try:
                 return compile_alone(signature)
             except NumbaError:
                 raise
             except OSError:
-                pass  # it cannot be kept, and is compiled already
-            except Exception:  # whatever half a file, or types that are gone, raise
+                pass  # not cached, but compiled
+            except Exception:  # from truncated files or missing types
                 for path in folder.rglob("*.nb[ic]"):
                     with suppress(OSError):
                         path.unlink()
@@ -198,13 +196,13 @@ def _in_turn(compile_alone: Callable[[Any], Any], folder: Path, name: str) -> Ca
 
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """The lock of a file; nothing where there can be none, or where whoever has it does not end."""
+    """Hold a file lock; continue without it if it is not available in time."""
     lock = FileLock(path, timeout=PATIENCE)
-    # without it the kernel is compiled once more than it need be, and is right
+    # without the lock the kernel is compiled once too often
     with suppress(OSError, NotImplementedError, Timeout):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:
         yield
     finally:
-        lock.release()  # nothing where it is not held
+        lock.release()  # no effect if it is not held

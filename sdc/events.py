@@ -1,4 +1,4 @@
-"""What happens in a build, one event at a time: told through `logging`, kept as one JSON object a line."""
+"""Events of a build: sent through `logging`, written as one JSON object a line."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pathlib import Path
 from typing import Any
 
 LOGGER = logging.getLogger("sdc")
-LOGGER.propagate = False  # a progress says what is for people; others ask this logger
+LOGGER.propagate = False  # `Progress` prints for people; other handlers are added here
 LOGGER.addHandler(logging.NullHandler())
 STARTED, FINISHED, FAILED = "stage started", "stage finished", "stage failed"
-STEP = "step"  # the event of one step of a search, of which there may be thousands
-WARNING = "warning"  # the event of what whoever decides must look at, though nothing is refused for it
-EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
-WORKER_LOST, UNIT_LOST, SCHEDULER_LOST = FAULTS = "worker lost", "unit lost", "scheduler lost"
-SERVER = LOGGER.getChild("server")  # its requests, without what was asked for; and by FAULTY what is wrong, or no more
-FAULTY = "fault"
+STEP = "step"  # one of possibly thousands of steps of a search
+WARNING = "warning"  # to be looked at before publication; nothing is refused
+EXECUTION = LOGGER.getChild("execution")  # events of workers, also shown on standard error
+WORKER_LOST, UNIT_LOST, SCHEDULER_LOST = LOST = "worker lost", "unit lost", "scheduler lost"
+SERVER = LOGGER.getChild("server")  # requests without their sub-tables, and problems
+PROBLEM = "fault"
 QUESTION, OUTLOOK = "question", "outlook"
-QUESTIONS = LOGGER.getChild("questions")  # what a search has asked, each one a QUESTION, and what is left: kept nowhere
+QUESTIONS = LOGGER.getChild("questions")  # progress of a search, not logged
 QUESTIONS.propagate = False
 
 
-def tell(event: str, text: str = "", logger: logging.Logger = LOGGER, **fields: Any) -> None:
-    """Tells of an event; `fields` are JSON values."""
+def emit(event: str, text: str = "", logger: logging.Logger = LOGGER, **fields: Any) -> None:
+    """Send an event; `fields` are JSON values."""
     logger.info(text or event, extra={"event": event, "text": text, "fields": fields})
 
 
 class EventLog(logging.Handler):
-    """Appends each event to a file: `time` (UTC), `event`, the `stage` at work, `text`, and the event's fields.
+    """A file with one line an event: `time` (UTC), `event`, current `stage`, `text` and the event's fields.
 
     A record of another library has its logger's name as the event. A log that cannot be written does not stop a build.
     """
@@ -49,7 +49,7 @@ class EventLog(logging.Handler):
         named = {"time": moment, "stage": self._stage, "event": event, "text": text}
         line = json.dumps({**{key: value for key, value in named.items() if value}, **fields}, ensure_ascii=False)
         try:
-            # a line that a death cut short must not spoil the next one
+            # a line truncated by a crash must not spoil the next one
             with open(self.path, "ab+", opener=for_this_user) as file:
                 cut_short = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
                 file.write(b"\n" * cut_short + line.encode() + b"\n")
@@ -60,7 +60,7 @@ class EventLog(logging.Handler):
 
 
 class EventText(logging.Handler):
-    """Calls a function with the text of each event, or of those of some kinds."""
+    """Call a function with the text of each event, or of some kinds of events."""
 
     def __init__(self, say: Callable[[str], None], *only: str) -> None:
         super().__init__()
@@ -72,18 +72,18 @@ class EventText(logging.Handler):
 
 
 def for_this_user(path: str, flags: int) -> int:
-    """Opens what nobody else may read."""
+    """Open a file that only this user may read."""
     return os.open(path, flags, 0o600)
 
 
 def _parts(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]]:
-    told = vars(record)
-    return told.get("event", record.name), told.get("text", record.getMessage()), told.get("fields", {})
+    values = vars(record)
+    return values.get("event", record.name), values.get("text", record.getMessage()), values.get("fields", {})
 
 
 @contextmanager
 def heard(handler: logging.Handler, logger: logging.Logger = LOGGER) -> Iterator[None]:
-    """The handler hears the logger's events until the block ends."""
+    """Attach a handler to a logger within the block."""
     LOGGER.setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
@@ -93,7 +93,7 @@ def heard(handler: logging.Handler, logger: logging.Logger = LOGGER) -> Iterator
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """The events of a log in order, none where there is no log; a line that a death cut short is left out."""
+    """Return the events of a log in order; truncated lines are skipped, and a missing log is empty."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -106,5 +106,7 @@ def _event(line: str) -> dict[str, Any] | None:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    told = isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("time", ""), str)
-    return found if told else None
+    is_event = (
+        isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("time", ""), str)
+    )
+    return found if is_event else None

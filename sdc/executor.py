@@ -1,6 +1,6 @@
-"""Executor: runs a function of (table, unit) over many units, results in the order of the units.
+"""Executor: runs a function of (table, unit) over many units; results come in the order of the units.
 
-Units of one thread may share what they work on, and no two threads do: see `kept_per_thread`.
+Units of one thread may share scratch objects; threads never do: see `cached_per_thread`.
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ Arguments = ParamSpec("Arguments")
 
 
 def never() -> bool:
-    """That a call of an executor goes on to its end."""
+    """Return False: the default `is_over` of an executor, which then runs to the end."""
     return False
 
 
 class Executor(Protocol):
-    """One method. A unit carries keys, never the table; how the table gets there is the executor's business.
+    """One method. A unit carries keys, never the table; each executor decides how the table reaches its workers.
 
-    `function` is pure, so a unit that is lost or run twice does no harm, and the results, which
-    come in the order of the units, depend on neither workers nor timing. Its table is None where
-    units make one; one whose parts are on disk is opened where they run.
-    Results end early where `is_over` says so while one is waited for, whatever the workers do. CutShortError where a
-    fault, and not the time, is why it is missing then.
+    `function` is pure: repeated or lost units do no harm, and results do not depend on workers or timing. The table is
+    None if units create one; a table of parts on disk is opened by the workers. Results end early when `is_over`
+    returns True; CutShortError if a worker failure, not the time, is the reason for a missing result.
 
-    scratch  a folder that every worker sees, for what is too large for a result; None where the units run here
+    scratch  folder that all workers see, for large results; None if units run in this process
     """
 
     workers: int
@@ -51,7 +49,7 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Runs the units one after the other, each when its result is asked for."""
+    """Run the units one after the other, each when its result is read."""
 
     workers = 1
     scratch = None
@@ -63,7 +61,7 @@ class InProcess:
         units: Sequence[Unit],
         is_over: Callable[[], bool] = never,
     ) -> Iterator[Result]:
-        # lazily: whoever has the answer stops asking, and the units that are left cost nothing
+        # lazy: units after the last result read cost nothing
         return (function(table, unit) for unit in units)
 
 
@@ -71,35 +69,32 @@ IN_PROCESS = InProcess()
 
 
 def works_of(units: Sequence[Any]) -> tuple[int, ...] | None:
-    """How units compare, where each of them says its `work`, which tells a progress how far a call is; else None."""
+    """Return the relative sizes of units, if each has `work`; otherwise None."""
     works = tuple(unit.work for unit in units if hasattr(unit, "work"))
     return works if len(works) == len(units) else None
 
 
-class KeptPerThread(Generic[Arguments, Result]):
-    """A function with a least-recently-used cache for each thread."""
-
+class CachedPerThread(Generic[Arguments, Result]):
     def __init__(self, function: Callable[Arguments, Result], maxsize: int) -> None:
         self._function, self._maxsize, self._own = function, maxsize, threading.local()
         update_wrapper(self, function)
 
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         own = self._own
-        if not hasattr(own, "kept"):
-            own.kept = lru_cache(self._maxsize)(self._function)
-        found: Result = own.kept(*args, **kwargs)
+        if not hasattr(own, "cached"):
+            own.cached = lru_cache(self._maxsize)(self._function)
+        found: Result = own.cached(*args, **kwargs)
         return found
 
     def cache_clear(self) -> None:
-        """Drops the results of all threads."""
         self._own = threading.local()
 
 
-def kept_per_thread(
+def cached_per_thread(
     maxsize: int,
-) -> Callable[[Callable[Arguments, Result]], KeptPerThread[Arguments, Result]]:
-    """As `functools.lru_cache`, for results that their users change: scratch arrays of kernels, models of solvers.
+) -> Callable[[Callable[Arguments, Result]], CachedPerThread[Arguments, Result]]:
+    """Cache like `functools.lru_cache`, once a thread, for results that callers modify: scratch arrays, solver models.
 
-    Kernels and solvers run without Python's lock. Two threads that shared such a result would write to the same memory.
+    Kernels and solvers run without the GIL, so threads that shared such a result would write to the same memory.
     """
-    return lambda function: KeptPerThread(function, maxsize)
+    return lambda function: CachedPerThread(function, maxsize)

@@ -9,21 +9,21 @@ from pathlib import Path
 
 
 def written_by_others(path: Path) -> str:
-    """Who else may have written what is at a path, or replaced it; nothing where nobody else may."""
+    """Return who else may have written or replaced the file at a path, or ""."""
     if not os.path.lexists(path):
         return ""
     real = path.resolve()
-    # the folder of a link too: who may write there may lead it elsewhere
+    # also the folder of a link: its writers may redirect the link
     for one in dict.fromkeys((real, real.parent, path.absolute().parent)):
-        # what is not there, or may not be looked at, is not read either
+        # a missing or unreadable file is not read either
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            if said := _open_to(one, one.stat()):
-                return said
+            if reason := _open_to(one, one.stat()):
+                return reason
     return ""
 
 
 def of_another(path: Path) -> str:
-    """Who has a file, a folder or a link, where that is another user; nothing of what is not there."""
+    """Return which other user owns a file, folder or link, or ""."""
     with suppress(FileNotFoundError):
         return _of_another(path, path.lstat())
     return ""
@@ -36,10 +36,10 @@ def _of_another(path: Path, status: os.stat_result) -> str:
 
 
 def _open_to(path: Path, status: os.stat_result) -> str:
-    if said := _of_another(path, status):
-        return said
+    if reason := _of_another(path, status):
+        return reason
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
-        return ""  # there everybody may make files, and change their own only
+        return ""  # users can change only their own files there
     if status.st_mode & stat.S_IWOTH:
         return f"every user may write {path}"
     # many systems give each user a group of one, by the same number or name

@@ -1,4 +1,4 @@
-"""Templates of pages: the report, the papers, the server, a release."""
+"""Templates of pages: report, papers, server, release."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def page_templates(package: str, folder: str = ".") -> Environment:
-    """The templates in a folder of a package, which its process compiles once."""
+    """Return the templates in a folder of a package; each process compiles them once."""
     return Environment(
         loader=PackageLoader(package, folder),
-        # names of variables and categories come from the data, and may hold anything
+        # names come from the data and may contain markup
         autoescape=True,
-        # a value that the template asks for and nobody gives is a fault, not an empty line in an audit
+        # a missing value is an error, not an empty line in an audit
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,4 +1,4 @@
-"""Paths that somebody has written: looked at once, where they come in. And whether others may change what is there."""
+"""Checks of paths that users write, and of who may change the files there."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sdc.model.errors import ConfigError, InputError
 from sdc.ownership import written_by_others
 
 NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM}
-"""What is no fault of the path itself; whoever needs what is there says so."""
+"""Errors about the file, not the path; the code that needs the file reports them."""
 
 
 def checked_path(text: str | os.PathLike[str], setting: str = "") -> Path:
-    """The path; ConfigError where this system cannot have it: it has a NUL, is too long, or links lead in a circle.
+    """Return the path; ConfigError if it has a NUL, is too long, or its links form a circle.
 
-    setting  where it is written, before the message
+    setting  prefix of the message: where the path is written
     """
     text = at_home(text) if isinstance(text, str) else text
     try:
@@ -31,24 +31,24 @@ def checked_path(text: str | os.PathLike[str], setting: str = "") -> Path:
 
 
 def at_home(path: str) -> str:
-    """With the folder of the user for a ~ in front, as a shell has it; no shell sees what is quoted or in a config."""
+    """Expand a leading ~; shells do not expand quoted paths or paths in a config."""
     return os.path.expanduser(path) if path.partition("/")[0] == "~" else path
 
 
 def require_own(path: Path, instead: str = "move it to a folder of your own") -> None:
-    """InputError where another user could have written what is at a path: code, keys, or what is decided by.
+    """Raise InputError if another user could have written the file: code, keys or decisions depend on it.
 
-    Trusted are this user, root, and whoever owns this package, whose code runs anyway. The folder that it is in counts
-    too: who may write there may put another file in its place. What is not there is nobody's.
+    Trusted are this user, root and the owner of this package. The folder counts too, because its writers can replace
+    the file. A missing file is accepted.
 
-    instead  what to do, besides mending owner or permissions
+    instead  what to do other than fix the owner or permissions
     """
-    if said := written_by_others(path):
-        raise InputError(f"{said}; make it your own (chown, chmod go-w), or {instead}")
+    if reason := written_by_others(path):
+        raise InputError(f"{reason}; make it your own (chown, chmod go-w), or {instead}")
 
 
 def shown(text: object) -> str:
-    """As much of it as a message has room for, on one line."""
+    """Return a short form of the text for a message, on one line."""
     limited = reprlib.Repr()
     limited.maxstring = limited.maxother = 100
     return limited.repr(os.fspath(text) if isinstance(text, os.PathLike) else text)

@@ -1,4 +1,4 @@
-"""Seeing a build work: progress on standard error, the memory its processes needed, and where the time went."""
+"""Progress on standard error, and the time and memory of each stage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdc.events import EXECUTION, OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventText, heard, tell
+from sdc.events import EXECUTION, OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventText, emit, heard
 from sdc.executor import Executor, Input, Result, Unit, never, works_of
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
@@ -23,19 +23,19 @@ from sdc.storage.run_folder import StageRecord
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import EnumerationProgress
 
-SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
-PLAIN = {"seek": "sharp bounds"}  # functions of units by what they are for
-EARLY = 10  # of so many parts of the work one is done before a time is said that is left
+SECONDS_BETWEEN_LINES = 10.0  # if standard error is not a terminal; the log of the run has all lines
+PLAIN = {"seek": "sharp bounds"}  # readable names of unit functions
+EARLY = 10  # the remaining time is shown after a tenth of the work
 SECONDS_OF_SILENCE, SECONDS_BETWEEN_PULSES = 60.0, 1.0
-SECONDS_UNSHOWN = 2.0  # in a notebook, where nothing is said of what is done at once
+SECONDS_UNSHOWN = 2.0  # in a notebook, short calls show nothing
 
 
 class Progress:
-    """Says what happens, and how many units of a call are done: a bar on a terminal, else a line now and then.
+    """Prints events and finished units: a bar on a terminal, otherwise a line now and then.
 
-    Of the steps of a search the last one is said as often. Where nothing else is said for a minute, it says which stage
-    is at work, for how long, and how much it has done; in a notebook one line that changes says so all the time. What
-    is left is said of a call whose units tell how they compare, and of a search that knows how much it asks at most.
+    Steps of a search are printed as often as units. After a silent minute it prints the current stage, its time and its
+    work; in a notebook one changing line shows that all the time. The remaining time is shown if the units of a call
+    have sizes, and for a search with a limit of evaluations.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, does: str = "") -> None:
@@ -56,7 +56,7 @@ class Progress:
         self._stack.enter_context(heard(EventText(self._look_ahead, OUTLOOK), QUESTIONS))
         self._stack.callback(self._show, "")
         self._stack.callback(self._ended.set)
-        # in this context, by which a notebook knows the cell that is run
+        # in this context, which links the output to the notebook cell
         threading.Thread(target=copy_context().run, args=(self._pulses,), daemon=True).start()
         return self
 
@@ -64,20 +64,19 @@ class Progress:
         self._stack.close()
 
     def say(self, text: str) -> None:
-        """One line."""
-        self._last_said = self._clock()
+        self._last_print = self._clock()
         if self._bar is not None:
             self._bar.console.print(text, highlight=False, markup=False)
         else:
-            with suppress(OSError):  # whoever was listening has gone, as a worker of Prefect may
+            with suppress(OSError):  # the reader may have gone, such as a Prefect worker
                 print(text, file=sys.stderr, flush=True)
 
     def pulse(self) -> None:
-        """A line where there was none for a minute, and that of a notebook."""
+        """Print a line after a silent minute, and update the line of a notebook."""
         self._show(" so far")
-        if self._line_here is None and self._clock() - self._last_said >= SECONDS_OF_SILENCE:
+        if self._line_here is None and self._clock() - self._last_print >= SECONDS_OF_SILENCE:
             line = self._at_work(" so far")
-            tell("at work", line)
+            emit("at work", line)
             self.say(line)
 
     def _at_work(self, so_far: str) -> str:
@@ -87,7 +86,6 @@ class Progress:
         return f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s{so_far}{done}{left}"
 
     def _show(self, so_far: str) -> None:
-        """In a notebook, what is not done at once."""
         if self._line_here is not None and self._clock() - self._begun >= SECONDS_UNSHOWN:
             self._line_here(self._at_work(so_far))
 
@@ -96,9 +94,8 @@ class Progress:
             self.pulse()
 
     def _begin(self, does: str) -> None:
-        """Of a stage, or of what is done without stages."""
         self._does, self._begun, self._done = does, self._clock(), {"questions": 0, "units": 0}
-        self._last_line = self._last_said = self._begun
+        self._last_line = self._last_print = self._begun
         self._outlook = self._of_call = ""
 
     def _count(self, what: str) -> None:
@@ -112,7 +109,7 @@ class Progress:
             self.say(text)
 
     def _is_due(self) -> bool:
-        """Whether it is time for another line, which is then said."""
+        """Return whether another line is due, and count it as printed."""
         now = self._clock()
         is_due = now - self._last_line >= SECONDS_BETWEEN_LINES
         self._last_line = now if is_due else self._last_line
@@ -120,9 +117,9 @@ class Progress:
 
     @contextmanager
     def units(self, name: str, total: int, works: Sequence[int] | None = None) -> Iterator[Callable[[int], None]]:
-        """A function to call with the number of units done; the bar goes when the block ends.
+        """Yield a function to call with the number of finished units.
 
-        works  how the units compare; None where nobody knows
+        works  relative sizes of the units; None if unknown
         """
         begun, left = self._clock(), TimeLeft(works) if works else None
         task = None if self._bar is None else self._bar.add_task(name, total=total)
@@ -144,21 +141,20 @@ class Progress:
                 self._bar.remove_task(task)
 
     def _line(self, name: str, done: int, total: int, seconds: float) -> None:
-        # of those that have a plain name who hands them out tells more
+        # calls with a readable name have a better line from their caller
         if done >= total or name in PLAIN.values() or not self._is_due():
             return
         line = f"{name}: {done} of {total} units in {seconds:.0f} s"
         line += f", {self._of_call}" if self._of_call else ""
-        tell("progress", line, units=done, of=total, seconds=round(seconds, 1))
+        emit("progress", line, units=done, of=total, seconds=round(seconds, 1))
         if self._bar is None and self._line_here is None:
             self.say(line)
 
 
 class TimeLeft:
-    """How long the units of a call will yet take, by how they compare and by the later half of what is done.
+    """Estimates the remaining time of a call from the sizes of its units and the later half of the finished ones.
 
-    The later half, because the first units are not like those that are left: a pace that changes is followed, and what
-    is left goes to 0 with the work. Nothing is said before a tenth of the work is done.
+    The first units are not typical, so the estimate follows a changing speed and goes to 0 with the work.
     """
 
     def __init__(self, works: Sequence[int]) -> None:
@@ -166,7 +162,7 @@ class TimeLeft:
         self._seconds = [0.0]
 
     def after(self, units: int, seconds: float) -> float | None:
-        """Seconds that are left after so many units, told one after another; None where it is too early to say."""
+        """Return the remaining seconds after so many units, called in order; None if it is too early."""
         self._seconds += [seconds] * (units + 1 - len(self._seconds))
         done, all_ = self._done[units], self._done[-1]
         if EARLY * done < all_:
@@ -176,7 +172,7 @@ class TimeLeft:
 
 
 def notebook_line() -> Callable[[str], None] | None:
-    """What shows a text in the place of the one before, below the cell of a notebook that is run; None elsewhere."""
+    """Return a function that replaces one line below the current notebook cell; None elsewhere."""
     ipython = sys.modules.get("IPython")
     if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
@@ -207,7 +203,7 @@ def _bar() -> Any:
 
 @contextmanager
 def in_notebook(does: str) -> Iterator[Callable[[Executor], Executor]]:
-    """A progress of what is done in a notebook, and of the executors that are given to it; elsewhere nothing."""
+    """Show progress in a notebook and wrap executors for it; elsewhere do nothing."""
     if notebook_line() is None:
         yield lambda executor: executor
         return
@@ -216,7 +212,7 @@ def in_notebook(does: str) -> Iterator[Callable[[Executor], Executor]]:
 
 
 class Watched:
-    """An executor that tells a progress how far each call is."""
+    """An executor that reports to a progress."""
 
     def __init__(self, executor: Executor, progress: Progress) -> None:
         self._executor, self._progress = executor, progress
@@ -244,10 +240,10 @@ class Watched:
 
 
 class Measured:
-    """An executor that measures a stage: its seconds, its units, and the memory they need.
+    """An executor that measures the seconds, units and memory of a stage.
 
-    driver_mib  largest memory of this process since the executor was made
-    worker_mib  largest memory of a worker that ran a unit, None where no unit ran in another process
+    driver_mib  peak memory of this process since the executor was created
+    worker_mib  peak memory of a worker that ran a unit; None if all units ran here
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -284,7 +280,7 @@ class Measured:
                 self.units += 1
                 yield result
         elif units:
-            # with the function's name, by which an executor remembers how long its units take
+            # with the function's name: an executor records unit times by it
             measuring = update_wrapper(partial(_with_peak, function), function)
             for result, mib in self._executor.run(measuring, table, units, is_over):
                 self.units, self.worker_mib = self.units + 1, max(self.worker_mib or 0, mib)
@@ -297,7 +293,7 @@ def _with_peak(function: Callable[[Any, Unit], Result], table: Any, unit: Unit) 
 
 
 def summary(records: Sequence[StageRecord]) -> list[str]:
-    """Where time and memory went, as the lines of a table."""
+    """Return the time and memory of each stage as lines of a table."""
     total = sum(record.seconds for record in records)
     lines = [f"{'stage':14}{'status':8}{'seconds':>9}{'share':>7}{'this process':>15}{'largest worker':>17}"]
     for r in records:
@@ -312,26 +308,26 @@ def _mib(value: int | None) -> str:
 
 
 class Nodes:
-    """Says about once a second how far an enumeration is, and at first how many tables there are at most."""
+    """Prints the progress of an enumeration about once a second."""
 
     def __init__(
         self, say: Callable[[str], None], ended: threading.Event, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._say, self._ended, self._clock = say, ended, clock
-        self._said: float | None = None
+        self._printed: float | None = None
 
     def __call__(self, progress: EnumerationProgress) -> bool:
-        """Whether to go on."""
+        """Report, and return whether to go on."""
         now = self._clock()
-        if self._said is None:
+        if self._printed is None:
             self._say(f"at most {_size(progress.at_most)} tables, by the cells' intervals")
-            self._said = now
-        elif now - self._said >= 1:
-            self._said = now
+            self._printed = now
+        elif now - self._printed >= 1:
+            self._printed = now
             self._say(f"{progress.steps:,} nodes, {_size(progress.tables)} tables so far")
         return not self._ended.is_set()
 
 
 def _size(number: int) -> str:
-    """A number as one reads it: by its power of ten where it is long."""
+    """Format a number; a long one as a power of ten."""
     return f"{number:,}" if number < 10**12 else f"10^{len(str(number)) - 1}"

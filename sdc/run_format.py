@@ -1,6 +1,6 @@
-"""The names in a run folder: its files, columns and versions, and how texts are written in files that others read.
+"""The names in a run folder: files, columns and versions; and texts in files for other programs.
 
-Who writes it and `sdc.verify` share nothing else.
+The writers and `sdc.verify` share nothing else.
 """
 
 import re
@@ -16,40 +16,40 @@ STAGES = (TABLE, SEARCH, ASSESSMENT, RELEASE)
 SCHEMA, TABLE_FORMAT = "schema.json", 2
 PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
 COUNT = "count"
-BAD_RECORDS = "bad_records.json"  # how many records were read, and how many of them set aside
-KNOWN, KNOWN_FORMAT = "known.json", 1  # what is public of the table before anything is released
+BAD_RECORDS = "bad_records.json"  # number of records read and excluded
+KNOWN, KNOWN_FORMAT = "known.json", 1  # public before the release
 STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidden variables are not published
-LISTED = "listed"  # of variables the codes that a code list names, so that labels do not say that they have records
-TRIED = "tried"  # pairs of a sub-table that may be coarsened and a level; which is published where it names one
-WITHHELD, BETWEEN = "withheld", "between"  # in an entry of a ledger: cells of a fact told not at all, or so
-KNOWN_CELLS = "known_{}.parquet"  # of a fact the cells whose counts are known between two numbers; also in assessment/
+LISTED = "listed"  # codes from a code list: their labels do not imply records
+TRIED = "tried"  # (sub-table, level) pairs tried by recoding; published where they name one
+WITHHELD, BETWEEN = "withheld", "between"  # in a ledger entry: suppressed cells of a fact, or their ranges
+KNOWN_CELLS = "known_{}.parquet"  # cells of a fact with known ranges; also in assessment/
 LOW, HIGH = OF_KNOWN_CELLS = "low", "high"
-PART_CELLS = "withheld_{}.parquet"  # in search/ and assessment/: of a sub-table in part the cells that are withheld
-LEDGER_HEAD = "ledger_head"  # in the manifest: up to where the ledger was read
+PART_CELLS = "withheld_{}.parquet"  # in search/ and assessment/: the suppressed cells of a sub-table
+LEDGER_HEAD = "ledger_head"  # in the manifest: the last ledger entry read
 
 # search/
 SEARCH_FILE = "search.json"
-REFUTATIONS_FILE, REFUTATIONS_FORMAT = "refutations.json", 1  # what proves refusals; steps name them
+REFUTATIONS_FILE, REFUTATIONS_FORMAT = "refutations.json", 1  # proofs of refusals; steps name them
 REFUTATIONS, REFUTATION, NAME = "refutations", "refutation", "name"
 
 # assessment/
 CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 3
-PUBLIC_BEFORE, ASKED = "known", "asked"  # what was public, as known.json has it, and what is released now
-PUBLIC_IN_PART, BESIDE = "parts", "beside"  # what goes out in part, none or one such; beside what it was made
-NOT_YET = (REFUTATIONS, "brackets")  # kinds of evidence that a certificate has none of
+PUBLIC_BEFORE, ASKED = "known", "asked"  # public before, as in known.json, and released now
+PUBLIC_IN_PART, BESIDE = "parts", "beside"  # suppressed or rounded tables, and what was public with them
+NOT_YET = (REFUTATIONS, "brackets")  # kinds of evidence that no certificate has
 DIFFERENCES = "differences_{}.parquet"
 DIFFERENCE, CHANGE = OF_DIFFERENCES = "difference", "change"
 CELLS, ASSESSMENT_FILE = "cells.parquet", "assessment.json"
 OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER = "outer_lower", "inner_lower", "inner_upper", "outer_upper"
 ENDS, EXACT = (OUTER_LOWER, INNER_LOWER, COUNT, INNER_UPPER, OUTER_UPPER), "exact"
 OF_CELLS = (*ENDS, EXACT)
-# which method gave each end, where bounds were to be sharp; and in assessment.json how many ends each gave
+# the method of each end of sharp bounds; assessment.json has the number of ends of each
 METHOD_OF = {end: f"{end}_by" for end in (OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER)}
 SHARPNESS, SHARP, PROVEN = "sharpness", "sharp", "proven"
-IN_PART = "in_part"  # of an assessment, a search, a published table: what is said of sub-tables in part
-REVEALS = "reveal_suppressed"  # under release: what earlier publications suppressed may be whole
-BROKEN = "broken"  # of an assessment: what breaks a rule on what is published
-VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
+IN_PART = "in_part"  # of an assessment, search or published table: suppressed and rounded tables
+REVEALS = "reveal_suppressed"  # under release: cells that were suppressed earlier may be published
+BROKEN = "broken"  # of an assessment: the broken rule on published counts
+VARIABLE = "variable:"  # prefix of variables where one has the name of another column
 
 # weighted/, where records have weights; these are in table/
 WEIGHTS, SUM, LEAST, LARGEST = "weights.parquet", "total", "least", "largest"
@@ -60,28 +60,28 @@ UNIT = 10**6  # weights and their totals are in millionths there
 
 # release/
 WEIGHTED_TOTAL = "weighted_total"
-STATUS, WITHHELD_STATUS = "count_status", "withheld"  # of a count that is not told, in a sub-table in part
-CONFIDENTIAL, WITHHELD_SYMBOL = "c", '".."'  # the same as JSON-stat and PX have it
+STATUS, WITHHELD_STATUS = "count_status", "withheld"  # of a suppressed count
+CONFIDENTIAL, WITHHELD_SYMBOL = "c", '".."'  # the same in JSON-stat and PX
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
 INDEX = "index.html"
 CATALOGUE, CROISSANT, RO_CRATE = CATALOGUES = "catalogue.json", "croissant.json", "ro-crate-metadata.json"
 SUMS = "SHA256SUMS"
 SIGNATURE, PUBLIC_KEY, STATEMENT = SIGNED = "SHA256SUMS.sig", "SHA256SUMS.pub", "statement.intoto.jsonl"
-TIMESTAMP = "SHA256SUMS.tsr"  # of RFC 3161, which an agency may add to what it has published
+TIMESTAMP = "SHA256SUMS.tsr"  # of RFC 3161; an agency may add it after publication
 OF_SUMS = (SUMS, *SIGNED, TIMESTAMP)
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
-CODE_LISTS = "code_lists"  # variables of suppressed or rounded tables whose categories may have no record
-LEVELS = "levels"  # which category of a coarser variable each category of a published one is in
-ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: to what, with which marginals
+CODE_LISTS = "code_lists"  # variables of suppressed or rounded tables whose categories may be empty
+LEVELS = "levels"  # the coarser category of each published category
+ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: base and rounded margins
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
-RESERVED = (TOTAL, "(all)")  # which no category is called
-ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
+RESERVED = (TOTAL, "(all)")  # no category has these names
+ZEROS, TOTALS = "zeros", "totals"  # listed with the cells that have records
 SDMX_CSV = ".sdmx.csv"
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"
 
-# statements of in-toto, of a release and of what it is by; the latter is confidential, and beside the stages' folders
+# in-toto statements of a release and its inputs; the second is confidential, beside the stage folders
 CONFIDENTIAL_STATEMENT = "confidential.intoto.jsonl"
 STATEMENT_TYPE, RESULT_TYPE = "https://in-toto.io/Statement/v1", "https://in-toto.io/attestation/test-result/v0.1"
 PAYLOAD_TYPE, PASSED, CHECKER = "application/vnd.in-toto+json", "PASSED", "pkg:generic/sdc@"
@@ -89,17 +89,17 @@ VERDICT = ("releasable", "min_width", "min_width_required", "at_risk_cells", "un
 
 
 def is_read(path: str) -> bool:
-    """Whether a release is verified from the values of such a file; each sub-table has one."""
+    """Return whether a release is verified from the values of this file; each sub-table has one."""
     return path.endswith((".csv", ".parquet")) and not path.endswith(SDMX_CSV)
 
 
-# what the config says of undecided cells where they may be published
+# the policies for undecided cells
 UNPROVEN_IS_ALLOWED = "outer"
 POLICIES = ("refuse", UNPROVEN_IS_ALLOWED)
 
 
 def variable_columns(variables: Iterable[str], others: Iterable[str]) -> dict[str, str]:
-    """The columns of variables beside other columns, by variable."""
+    """Return the column name of each variable, given the other columns."""
     return {v: VARIABLE + v if {*others} & {*variables} else v for v in variables}
 
 
@@ -107,10 +107,10 @@ _RUN_BY_SPREADSHEETS, _NUMERAL = re.compile(r"'*[=+\-@]"), re.compile(r"[+-]?[0-
 
 
 def is_formula(name: str) -> bool:
-    """Whether a spreadsheet that opens a CSV file would run the cell; so would it where an apostrophe was removed."""
+    """Return whether a spreadsheet would run this CSV cell, also after removing an apostrophe."""
     return _RUN_BY_SPREADSHEETS.match(name) is not None and _NUMERAL.fullmatch(name) is None
 
 
 def in_csv(name: str) -> str:
-    """A category as CSV files have it; different ones stay different."""
+    """Return a category as written in CSV files; different categories stay different."""
     return f"'{name}" if is_formula(name) else name

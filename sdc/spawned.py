@@ -1,4 +1,4 @@
-"""Processes that Python starts afresh (`spawn`)."""
+"""Processes that Python spawns."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import Any
 
 _LOCK = threading.Lock()
-_HIDDEN: list[dict[str, Any]] = []  # for each that is inside, what it hid
+_HIDDEN: list[dict[str, Any]] = []  # the hidden names of each active block
 
 
 @contextmanager
 def without_main_script() -> Iterator[None]:
-    """Processes that are spawned meanwhile do not import the script that called, as they otherwise do.
+    """Keep spawned processes from importing the caller's script.
 
-    A script that calls `sdc.run` outside of `if __name__ == "__main__":` would start a build in each of them. They
-    need nothing of it: what they are sent is of `sdc` alone. `multiprocessing` looks for the script in
-    `__main__.__spec__` and `__main__.__file__` ("Safe importing of main module"), and finds neither, as in a REPL.
+    A script that calls `sdc.run` outside `if __name__ == "__main__":` would start a build in each of them. Everything
+    they need is in `sdc`. `multiprocessing` looks for the script in `__main__.__spec__` and `__main__.__file__` ("Safe
+    importing of main module") and finds neither, as in a REPL.
     """
     names = vars(sys.modules["__main__"])
     with _LOCK:
@@ -27,6 +27,6 @@ def without_main_script() -> Iterator[None]:
     try:
         yield
     finally:
-        with _LOCK:  # whoever ends last puts all back, in whatever order they end
+        with _LOCK:  # the last block to end restores all names
             mine = _HIDDEN.pop()
             (_HIDDEN[0] if _HIDDEN else names).update(mine)

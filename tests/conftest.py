@@ -19,7 +19,7 @@ from sdc.executor import Executor
 from sdc.model.table import Table
 from sdc.storage import run_folder
 from tests.helpers.console import Console
-from tests.helpers.kept import kept_folder
+from tests.helpers.kept import cache_folder
 from tests.helpers.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
 
@@ -43,7 +43,7 @@ for number in (signal.SIGINT, signal.SIGHUP):
 # processes of tests may be killed, their machine is not: its disk need not follow. Programs that tests start do sync
 run_folder.sync = lambda *paths: None
 # before any of them is imported; commands in homes of their own find them too
-os.environ.setdefault("NUMBA_CACHE_DIR", str(kept_folder("kernels", [])))
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder("kernels", [])))
 register_profiles()
 
 pytest_xdist_auto_num_workers = processes

@@ -1,1 +1,1 @@
-"""How far a cell can move given a release: one signature, several methods, one judge (enumeration)."""
+"""Bounds of cells under a release: one signature, several methods, and enumeration as their judge."""

@@ -1,4 +1,4 @@
-"""Sharp integer bounds of one cell after another by branch and bound on propagated intervals."""
+"""Sharp integer bounds of cells by branch and bound on propagated intervals."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 from sdc.solve.ends import STEPS_PER_SECOND, Reached, Settled, settled
 
-MAX_STEPS = 1 << 22  # an end, in less than 0.1 s
+MAX_STEPS = 1 << 22  # for each end, in less than 0.1 s
 EQUATIONS_A_STEP = 50_000_000 // STEPS_PER_SECOND
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Smallest and largest value of (n, variables) cells over the feasible tables.
 
-    First the propagation of [DKS] section 4 on all upward sums; then each end that it leaves open is
-    tried from outside inward, value by value, by a depth-first search on the block of the table that
-    is connected with the cell: the report's adjustment of the shuttle's bounds, cell by cell.
+    First the propagation of [DKS] section 4 on all upward sums; then each open end is tried value by value, from
+    outside inward, by depth-first search on the cell's connected block of the table.
 
     inner  ends reached by tables found, each checked in integers; a table serves all cells
-    outer  values refuted are cut off; exact where an end took at most `MAX_STEPS` steps
+    outer  refuted values are cut off; exact if an end took at most `MAX_STEPS` steps
 
-    ReleaseError beyond 2,048 cells.
+    Raises ReleaseError beyond 2,048 cells.
     """
     return bounds_within(MAX_STEPS, table, knowledge, cells)
 
 
 def bounds_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """`bounds` with so many steps an end: one step is one equation looked at, 5 * 10^7 of them about a second."""
+    """`bounds` with a number of steps for each end: a step is one equation, 5 * 10^7 take about a second."""
 
     @on_covered_variables
     def bounded(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
@@ -43,7 +42,7 @@ def bounds_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Cod
 
 
 def search_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
-    """`bounds_within` with the tables that reach the inner ends; all variables are kept."""
+    """`bounds_within` with the tables that reach the inner ends; all variables remain."""
     found, place = FeasibleTables(table, knowledge), table.schema.keys.pack(cells)
     counts = found.equations.truth[place]
     propagated = np.stack([found.lower[place], found.upper[place]], axis=1)
@@ -52,16 +51,15 @@ def search_within(max_steps: int, table: Table, knowledge: Knowledge, cells: Cod
 
 
 def farthest(found: FeasibleTables, max_steps: int, cell: int, end: int, outer: int, inner: int) -> Reached:
-    """One end of a dense cell, tried value by value from outside inward with so many steps; a table reaches the end."""
+    """One end of a dense cell, tried value by value from outside inward within the steps; a table reaches the end."""
     home, steps = found.block_of(cell), 0
     outer = min(outer, int(found.upper[cell])) if end else max(outer, int(found.lower[cell]))
-    # a value that no table has is cut off, so that the outer bound stays proven all the time, and the first that a
-    # table has is the end
+    # refuted values are cut off, so that the outer bound is always proven; the first value with a table is the end
     while home is not None and outer != inner and steps < max_steps:
         block, place = home
         search = DepthFirst(block, fixed=(place, outer))
         values = search.more(1, max_steps - steps)
-        # one more, so that a value costs something even where propagation needs no step
+        # one more, so that a value costs something even without propagation steps
         steps += search.steps + 1
         if len(values):
             return Reached(outer, _table(found, block, values[0]), _core_steps(steps))
@@ -75,8 +73,8 @@ def _core_steps(steps: int) -> int:
 
 
 def _table(found: FeasibleTables, block: Block, values: Counts) -> Counts:
-    """The dense table with these counts in a block, once seen to be feasible."""
-    # the other blocks stay as they are in truth: blocks combine freely, so this is a table of its own
+    """The dense table with these counts in a block, after a check that it is feasible."""
+    # the other blocks keep their true counts: blocks combine freely
     dense = found.equations.truth.copy()
     dense[block.cells] = values
     if not found.equations.holds(dense):

@@ -1,4 +1,4 @@
-"""The shuttle on a table collapsed around one cell: {its own category, the rest} for every variable."""
+"""The shuttle on a table collapsed around one cell: {own category, rest} of every variable."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from sdc.model.structural_zeros import Pattern
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
-MAX_VARIABLES = 15  # 3^15 super-cells with two ends of 32 bits are 115 MB, and three times that each further one
+# 3^15 super-cells with two ends of 32 bits take 115 MB, and three times that for each further variable
+MAX_VARIABLES = 15
 MAX_DICHOTOMOUS = 16  # more, because one propagation serves all cells
-# how often a tile is swept at most, on average; measured: 3 to 54 times, whatever the counts
+# average limit of sweeps of a tile; measured: 3 to 54, for any counts
 LEAST_SWEEPS, SWEEPS_A_BIT = 64, 16
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Outer bounds of (n, variables) cells as `Collapse` gives them; inner is the count.
+    """Outer bounds of (n, variables) cells by `Collapse`; inner is the count.
 
-    0.04 s a cell for 13 variables; InputError and ReleaseError as there.
+    0.04 s for each cell with 13 variables; InputError and ReleaseError as there.
     """
     cells = as_cells(cells, table.schema)
     outer = Collapse(table, knowledge).outer(cells)
@@ -40,29 +41,24 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 
 def bytes_of_collapse(table: Table) -> int:
-    """Memory of the largest collapsed table around a cell, of which a process has one at a time."""
+    """Memory of the largest collapsed table; a process has one at a time."""
     variables, dichotomous = len(table.schema), st.dimension(_dichotomous(table.schema))
     limit = MAX_DICHOTOMOUS if dichotomous >= MAX_DICHOTOMOUS else MAX_VARIABLES
     return int(3 ** min(variables, limit) * 2 * _count_type(table).itemsize)
 
 
 class Collapse:
-    """Outer bounds of cells of one table for whoever knows one thing of it.
+    """Outer bounds of cells of one table under one knowledge.
 
-    Every feasible table collapses to a feasible one in which the cell survives, so the shuttle's
-    bounds on the 3^K super-cells {own, rest, sum}^K contain the sharp ones, whatever the number of
-    categories. K counts the variables that the release or the structural zeros name. Sharp for
-    dichotomous tables wherever the shuttle is ([DKS] section 4). A super-cell all of whose cells are
-    in one pattern of the structural zeros is 0, and one of a category outside of its group at a coarser level.
-
-    Beyond 15 variables the 15 that are kept are chosen around each cell, see `kept`; the upper bound
-    of that marginal cell holds for the cell, its lower bound does not and becomes 0. Cells that differ
-    only in variables of two categories share their collapsed table, up to what is called own and
-    rest, and so one propagation: a table of two categories throughout needs one in all, and may
-    have 16 variables.
-
-    A propagation takes 0.03 to 0.05 s and 13 MB for K = 13, three to four times that for each further
-    variable. An instance never changes: threads may share it.
+    Every feasible table collapses to a feasible one that contains the cell, so the shuttle's bounds on the 3^K
+    super-cells {own, rest, sum}^K contain the sharp ones, for any number of categories. K counts the variables in the
+    release or the structural zeros. Sharp for dichotomous tables wherever the shuttle is ([DKS] section 4). A
+    super-cell inside a pattern of the structural zeros is 0, and so is one with a category outside its group at a
+    coarser level. Beyond 15 variables, 15 are chosen around each cell, see `variables_around`; the upper bound of that
+    marginal cell holds for the cell, the lower bound becomes 0. Cells that differ only in dichotomous variables share
+    their collapsed table, up to the roles of own and rest, and so one propagation: dichotomous tables need one in all,
+    and may have 16 variables. A propagation takes 0.03 to 0.05 s and 13 MB for K = 13, three to four times that for
+    each further variable. Instances do not change: threads may share them.
     """
 
     def __init__(self, table: Table, knowledge: Knowledge) -> None:
@@ -71,26 +67,26 @@ class Collapse:
         self._dichotomous = _dichotomous(table.schema)
 
     def at(self, cell: npt.NDArray[np.integer]) -> tuple[int, int]:
-        """Lower and upper bound of one cell, (axes,) codes; InputError where it does not fit the schema."""
+        """Lower and upper bound of one cell, (axes,) codes; InputError for an invalid cell."""
         lower, upper = self.outer(np.asarray(cell)[None, :])[0].tolist()
         return lower, upper
 
     def outer(self, cells: npt.NDArray[np.integer]) -> Intervals:
-        """(n, 2) int64 bounds of (n, axes) cells; InputError where one does not fit the schema."""
+        """(n, 2) int64 bounds of (n, axes) cells; InputError for an invalid cell."""
         cells = as_cells(cells, self._table.schema)
-        kept = self.kept(cells)
+        chosen = self.variables_around(cells)
         outer = np.zeros((len(cells), 2), np.int64)
-        for subtable in dict.fromkeys(kept):
-            rows = np.flatnonzero([other == subtable for other in kept])
+        for subtable in dict.fromkeys(chosen):
+            rows = np.flatnonzero([other == subtable for other in chosen])
             outer[rows] = self._outer_within(subtable, cells[rows])
         return outer
 
-    def kept(self, cells: npt.NDArray[np.integer]) -> list[SubTable]:
-        """The variables that the collapsed table around each of (n, axes) cells has.
+    def variables_around(self, cells: npt.NDArray[np.integer]) -> list[SubTable]:
+        """The variables of the collapsed table around each of (n, axes) cells.
 
-        All that are covered if they are at most 15, or 16 of two categories each. Otherwise, for each cell on its
-        own, first those of the released frontier's sub-table with the smallest count at the cell, which so bounds it
-        still unless that sub-table is larger itself; then those whose category of the cell has the smallest count.
+        All covered ones if they are at most 15, or 16 dichotomous ones. Otherwise, by cell, first those of the released
+        frontier sub-table with the smallest count at the cell, so that this count still bounds it; then those whose
+        category has the smallest count.
         """
         limit = MAX_DICHOTOMOUS if st.is_within(self._covered, self._dichotomous) else MAX_VARIABLES
         if st.dimension(self._covered) <= limit:
@@ -103,45 +99,47 @@ class Collapse:
         order = np.lexsort([one_way, ~within], axis=0)[:MAX_VARIABLES]
         return [st.of(members[k] for k in column) for column in order.T]
 
-    def _outer_within(self, kept: SubTable, cells: Codes) -> Intervals:
-        """(n, 2) bounds from the collapsed table of these variables, one propagation a choice of the others."""
-        members = st.members(kept)
+    def _outer_within(self, chosen: SubTable, cells: Codes) -> Intervals:
+        """(n, 2) bounds from the collapsed table of these variables, one propagation for each choice of the others."""
+        members = st.members(chosen)
         collapsed = _Collapsed(self._table, self._knowledge, members)
-        # cells that differ in variables of two categories only have the same collapsed table, own and rest exchanged
-        # there: such a cell is found at digit 1
+        # cells that differ only in dichotomous variables have the same collapsed table with own and rest exchanged:
+        # such a cell is found at digit 1
         strides = np.array([3**k if st.has(self._dichotomous, v) else 0 for k, v in enumerate(members)], np.int64)
         is_shared = np.array([st.has(self._dichotomous, v) for v in range(len(self._table.schema))])
         outer, columns = np.zeros((len(cells), 2), np.int64), self._table.schema.columns(cells)
-        for rows in sharing(self._table.schema, cells, kept):
-            # not one of the cells: what is found must not depend on which of them are asked together
+        for rows in sharing(self._table.schema, cells, chosen):
+            # not one of the cells: the result must not depend on the set of cells
             around = np.where(is_shared, 0, columns[rows[0]])
             collapsed.settle_around(around)
             outer[rows] = collapsed.at((columns[rows] != around)[:, members] @ strides)
-        # of a marginal cell of several cells the lower bound is no cell's
-        outer[self._table.schema.shared(self._table.schema.levels.closed(kept), cells), 0] = 0
+        # the lower bound of a marginal cell with several cells is none of a single cell
+        outer[self._table.schema.shared(self._table.schema.levels.closed(chosen), cells), 0] = 0
         return outer
 
 
 def _dichotomous(schema: Schema) -> SubTable:
-    """The variables of two categories; of an axis with levels none, whose categories are no own and rest of another."""
+    """The variables of two categories; none of an axis with levels, whose categories are not own and rest of each
+    other.
+    """
     return st.of(v for v, size in enumerate(schema.sizes) if size == 2 and schema.levels.of_axis[v] == 1 << v)
 
 
-def sharing(schema: Schema, cells: Codes, kept: SubTable) -> list[npt.NDArray[np.int64]]:
-    """The rows of the cells that agree in the kept variables of more than two categories: one propagation serves them.
+def sharing(schema: Schema, cells: Codes, chosen: SubTable) -> list[npt.NDArray[np.int64]]:
+    """The rows of cells that agree in the non-dichotomous variables: one propagation serves each group.
 
-    The rows of one group after another, ascending in each; none where there is no cell.
+    The rows are ascending in each group; no group without cells.
     """
-    agreeing = st.members(schema.levels.telling(kept & ~_dichotomous(schema)))
+    agreeing = st.members(schema.levels.finest(chosen & ~_dichotomous(schema)))
     ids = schema.space(agreeing).numbers(schema.columns(cells, agreeing))
     order = np.argsort(ids, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(ids[order])) + 1) if len(cells) else []
 
 
 class _Collapsed:
-    """Room for one collapsed table of the given variables, filled for one cell after another; for one thread.
+    """Memory for one collapsed table of the given variables, filled for one cell after another; for one thread.
 
-    Variable k of K has stride 3^k in the number of a super-cell, and there 0 for own, 1 for rest, 2 for their sum.
+    Variable k of K has stride 3^k in the number of a super-cell, with digit 0 for own, 1 for rest, 2 for their sum.
     """
 
     def __init__(self, table: Table, knowledge: Knowledge, members: tuple[int, ...]) -> None:
@@ -156,15 +154,15 @@ class _Collapsed:
         self._columns = 3 ** (len(members) // 2)
         shape = -(-self._columns // LANES), self._number_of_super_cells // self._columns * 2 * LANES
         self._nested = tuple(_nested(table.schema, members))
-        telling, inside = table.schema.levels.telling, st.of(members)
-        self._facts = [_Partly(table, fact) for fact in knowledge.facts if st.is_within(telling(fact.view), inside)]
+        finest, inside = table.schema.levels.finest, st.of(members)
+        self._facts = [_Partly(table, fact) for fact in knowledge.facts if st.is_within(finest(fact.view), inside)]
         self._most_sweeps = LEAST_SWEEPS + SWEEPS_A_BIT * table.total.bit_length()
         self._state: SuperCells = np.empty(shape, _count_type(table))
 
     def settle_around(self, cell: npt.NDArray[np.integer]) -> None:
-        """Narrow the bounds of all super-cells around the cell by own + rest = sum, to the fixed point mostly.
+        """Narrow the bounds of all super-cells around the cell by own + rest = sum, usually to the fixed point.
 
-        cell  (variables,) codes, those of levels among them
+        cell  (variables,) codes, levels included
         """
         kernel.fill(self._state, self._table.total, self._columns)
         kernel.publish(self._state, self._public, self._own_counts(cell), self._powers, self._columns)
@@ -172,7 +170,7 @@ class _Collapsed:
             if (impossible := self._largest_within(pattern, cell)) is not None:
                 kernel.assign(self._state, impossible, self._columns, 0, 0)
         for fine, coarse, number in self._nested:
-            # own is within the coarser own, and where nothing else is the rest is without
+            # own is inside the coarser own; if nothing else is, the rest is outside
             for own, other in (
                 ((OWN, REST), (REST, OWN)) if number[cell[self._members[coarse]]] == 1 else ((OWN, REST),)
             ):
@@ -194,20 +192,20 @@ class _Collapsed:
         return np.stack([self._state[column // LANES, lower], self._state[column // LANES, lower + LANES]], axis=1)
 
     def _own_counts(self, cell: npt.NDArray[np.integer]) -> Counts:
-        """(2^K,) n_S at the cell for every subset S of the variables: the sums over what agrees with it in S."""
+        """(2^K,) n_S at the cell for every subset S of the variables: sums over the cells that agree with it in S."""
         own = np.zeros(len(self._table), np.int64)
         for k, v in enumerate(self._members):
             own |= (self._codes[k] == cell[v]).astype(np.int64) << k
         counts: Counts = np.bincount(own, self._table.counts, minlength=len(self._powers)).astype(np.int64)
         for k in range(len(self._members)):
             without, with_it = np.moveaxis(counts.reshape(-1, 2, 1 << k), 1, 0)
-            # what agrees in more variables agrees in S: sums over supersets, one variable at a time
+            # cells that agree in more variables agree in S: sums over supersets, one variable at a time
             without += with_it
         return counts
 
     def _largest_within(self, pattern: Pattern, cell: npt.NDArray[np.integer]) -> int | None:
-        """The super-cell that has all others within the pattern as parts; None where none is within."""
-        # all digits at SUM. Only the largest super-cell is given: that its parts are 0 follows in the propagation
+        """The largest super-cell within the pattern, which contains all others; None without one."""
+        # all digits SUM. Only the largest super-cell is set: its parts become 0 in the propagation
         place = self._number_of_super_cells - 1
         for v, codes in pattern:
             own = int(cell[v]) in codes
@@ -221,10 +219,10 @@ class _Collapsed:
 
 
 class _Partly:
-    """What a fact tells of the super-cells around a cell: of those all of whose cells are of its universe."""
+    """The bounds of a fact for super-cells around a cell that lie in its universe."""
 
     def __init__(self, table: Table, fact: Fact) -> None:
-        self.variables = st.members(table.schema.levels.telling(fact.view))
+        self.variables = st.members(table.schema.levels.finest(fact.view))
         inside = table.marginal(fact.view)
         own = fact.within(fact.view)
         held = own.holds(inside.codes, inside.schema)
@@ -240,7 +238,7 @@ class _Partly:
             self._allowed[inside.schema.levels.column_of[v]] &= np.isin(inside.schema.levels.groups[v], some)
 
     def around(self, cell: npt.NDArray[np.integer]) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """Digits of its variables in the number of a super-cell, and between which counts that is.
+        """Digits of the fact's variables in the number of a super-cell, and its bounds.
 
         cell  (variables of the table,) codes
         """
@@ -254,13 +252,12 @@ class _Partly:
             yield place, int(low[place]), int(high[place])
 
     def _digits(self, axis: int, own: int) -> list[int]:
-        """Which of own category and rest are of the universe."""
         allowed = self._allowed[axis]
         return [OWN] * bool(allowed[own]) + [REST] * bool(np.delete(allowed, own).all())
 
 
 def _nested(schema: Schema, members: tuple[int, ...]) -> Iterator[tuple[int, int, Counts]]:
-    """Places of a variable and of one that it tells, and how many categories of the first each of the second's has."""
+    """Positions of a variable and an implied one, and the number of categories in each of the latter's."""
     for fine, v in enumerate(members):
         for coarse, u in enumerate(members):
             if st.has(schema.levels.coarser[v], u):
@@ -269,14 +266,14 @@ def _nested(schema: Schema, members: tuple[int, ...]) -> Iterator[tuple[int, int
 
 
 def _public_supports(release: Release, members: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """The sub-tables of these variables whose marginals the release tells, ascending, bit k for the k-th of them.
+    """The sub-tables of these variables with public marginals, ascending, bit k for the k-th variable.
 
-    All of them and not the frontier alone: a larger one is then filled from its subsets, by subtraction.
+    All of them, not only the frontier: a larger one is then filled from its subsets by subtraction.
     """
-    kept = (st.of(k for k, v in enumerate(members) if st.has(element, v)) for element in release.frontier)
-    return np.flatnonzero(Release.of(kept).listed(len(members)))
+    chosen = (st.of(k for k, v in enumerate(members) if st.has(element, v)) for element in release.frontier)
+    return np.flatnonzero(Release.of(chosen).listed(len(members)))
 
 
 def _count_type(table: Table) -> np.dtype[np.signedinteger]:
-    # two counts are added before they are compared: below 2^30 that fits 32 bits
+    # two counts are added before a comparison: below 2^30 the sum fits 32 bits
     return np.dtype(np.int32 if table.total < 1 << 30 else np.int64)

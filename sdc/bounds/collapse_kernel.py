@@ -1,6 +1,6 @@
-"""The shuttle on the 3^K super-cells {own, rest, sum}^K around one cell, compiled.
+"""The compiled shuttle on the 3^K super-cells {own, rest, sum}^K around one cell.
 
-Kernels that call each other stay in this one module: Numba's cache does not see changes elsewhere.
+Kernels that call each other stay in this module: Numba's cache does not see changes elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LANES = 64
 CACHED_VARIABLES = 4
 CACHED_ROWS = 3**CACHED_VARIABLES
 TICKS = 32  # more than the variables of a table, so that the stamps of two sweeps do not overlap
-CHECKED_ROUNDS = 16  # bounds that have crossed may narrow for ever, and looking for them costs a pass
+CHECKED_ROUNDS = 16  # crossed bounds may narrow for ever, and detecting them costs a pass
 
 SuperCells: TypeAlias = npt.NDArray[Any]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -27,7 +27,7 @@ Stamps: TypeAlias = npt.NDArray[np.int32]
 
 
 # The 3^K super-cells are a matrix, rows by the high variables, columns by the low ones, stored as tiles of 64 columns.
-# A tile's row is 64 lower bounds, then 64 upper bounds: the compiler can tell that three such rows do not overlap, and
+# A tile's row is 64 lower bounds, then 64 upper bounds: the compiler sees that three such rows do not overlap, and
 # vectorises; with two arrays it gives up. High variables are treated in the stored tiles, low ones in tiles of 64
 # matrix rows that are transposed for it. Each tile settles while it is in cache. A row's stamp says when it last moved,
 # in ticks, one a variable and 32 a sweep: a triple none of whose rows has moved since it was last treated is skipped.
@@ -93,8 +93,8 @@ def assign(state: SuperCells, place: int, columns: int, lower: int, upper: int) 
 def settle(state: SuperCells, columns: int, most: int) -> int:
     """Narrows the state to the fixed point, which does not depend on the order, or until `most` sweeps a tile are done.
 
-    The shuttle of [DKS] section 4 on super-cells of {own, rest, sum}: own + rest = sum along every variable.
-    How many sweeps over a tile it took, and minus that on a contradiction.
+    The shuttle of [DKS] section 4 on super-cells of {own, rest, sum}: own + rest = sum along every variable. How many
+    sweeps over a tile it took, and minus that on a contradiction.
     """
     tiles, rows = len(state), state.shape[1] // (2 * LANES)
     across = np.zeros(tiles * LANES * 2 * LANES, state.dtype)
@@ -187,7 +187,7 @@ def _transpose_back(
         tile = across[t * LANES * 2 * LANES : (t + 1) * LANES * 2 * LANES]
         for row in range(lanes):
             out = state[t, (first + row) * 2 * LANES : (first + row + 1) * 2 * LANES]
-            # differences are gathered by `or` and asked for once a row: a branch a lane would keep it from vectorising
+            # differences are combined by `or` and tested once for each row: a branch for each lane prevents vectorising
             moved = integer(0)
             for lane in range(LANES):
                 value = tile[lane * 2 * LANES + row]
@@ -229,7 +229,7 @@ def _settle_tile(tile: SuperCells, stamp: Stamps, length: int, most: int) -> int
         moved = False
         for first in range(0, length, inner):
             last = first + inner
-            # a block where nothing moved since it was last swept has nothing to narrow
+            # a block without changes since its last sweep has nothing to narrow
             if _latest(stamp, first, last) >= tick - TICKS:
                 moved |= _sweep(tile[first * 2 * LANES : last * 2 * LANES], stamp[first:last], inner, 1, tick)
         moved |= _sweep(tile, stamp, length, CACHED_ROWS, tick + CACHED_VARIABLES)
@@ -250,9 +250,9 @@ def _latest(stamp: Stamps, first: int, last: int) -> int:
 
 @inner
 def _sweep(tile: SuperCells, stamp: Stamps, length: int, stride: int, tick: int) -> bool:
-    """One pass over the variables from that stride on; whether anything moved.
+    """One pass over the variables from that stride on; whether anything changed.
 
-    A triple ends at the projections of {own + rest = sum} within its bounds, so it has no work left of its own.
+    A triple ends at the projections of {own + rest = sum} within its bounds, so its own work is done.
     """
     integer = tile.dtype.type  # numba adds two int32 to an int64, which would halve the lanes of a register
     moved = integer(0)
@@ -270,7 +270,8 @@ def _sweep(tile: SuperCells, stamp: Stamps, length: int, stride: int, tick: int)
                 moved_a, moved_b, moved_c = integer(0), integer(0), integer(0)
                 for i in range(LANES):
                     al, au, bl, bu, cl, cu = own[i], own[LANES + i], rest[i], rest[LANES + i], both[i], both[LANES + i]
-                    # t1 + t3 = t2 both ways; all six from the old ends, and one pass is enough for a triple, see above
+                    # t1 + t3 = t2 in both directions; all six from the old ends: one pass is enough for a triple, see
+                    # above
                     new_al, new_au = max(al, integer(cl - bu)), min(au, integer(cu - bl))
                     new_bl, new_bu = max(bl, integer(cl - au)), min(bu, integer(cu - al))
                     new_cl, new_cu = max(cl, integer(al + bl)), min(cu, integer(au + bu))
@@ -290,7 +291,6 @@ def _sweep(tile: SuperCells, stamp: Stamps, length: int, stride: int, tick: int)
 
 @inner
 def _has_crossed(tile: SuperCells, length: int) -> bool:
-    """Whether a lower bound has passed its upper bound in the tile."""
     for row in range(length):
         for i in range(row * 2 * LANES, row * 2 * LANES + LANES):
             if tile[i] > tile[i + LANES]:

@@ -1,4 +1,4 @@
-"""Bounds on the variables that something is known of: the others are taken out, and bounds put back."""
+"""Bounds on the covered variables only: methods run on their marginal table."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Bounds = Callable[[Table, Knowledge, Codes], CellBounds]
 
 
 def on_covered_variables(bounds: Bounds) -> Bounds:
-    """The method applied to the marginal table of the covered variables, its bounds put back.
+    """Apply a method to the marginal table of the covered variables, and restore bounds of cells.
 
-    Sharp bounds stay sharp. Variables that structural zeros name are kept too, because a record cannot move freely
-    among their categories. Where nothing is covered one axis is kept. The method sees `Knowledge.reduced`: no
-    released sub-table has a variable of one category.
+    Sharp bounds stay sharp. Variables of structural zeros stay too, because records cannot move freely among their
+    categories. If nothing is covered, one axis stays. The method gets `Knowledge.reduced`: no released sub-table has a
+    variable with one category.
     """
 
     @wraps(bounds)
     def reduced(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
         cells = as_cells(cells, table.schema)
-        kept = knowledge.structure.looked_at
-        if kept == st.full(len(table.schema)):
+        used = knowledge.structure.looked_at
+        if used == st.full(len(table.schema)):
             return bounds(table, knowledge.reduced, cells)
-        inside = bounds(table.marginal(kept), knowledge.reduced, table.schema.marginal_cells(cells, kept))
-        floating = table.schema.shared(kept, cells)
+        inside = bounds(table.marginal(used), knowledge.reduced, table.schema.marginal_cells(cells, used))
+        floating = table.schema.shared(used, cells)
         outer, inner = _put_back(inside.outer, floating), _put_back(inside.inner, floating)
         return CellBounds(cells, table.count_at(cells), outer, inner, inside.method)
 
@@ -40,6 +40,6 @@ def on_covered_variables(bounds: Bounds) -> Bounds:
 
 
 def _put_back(intervals: Intervals, floating: npt.NDArray[np.bool_]) -> Intervals:
-    # all records of the marginal cell may have another category of a variable that nothing is known of, or all this
-    # one: from 0 to whatever the marginal cell may have
+    # the records of the marginal cell may have any category of an unknown variable: from 0 to the marginal cell's
+    # maximum
     return np.where(floating[:, None], intervals * np.array([0, 1]), intervals)

@@ -15,16 +15,16 @@ from sdc.model.table import Codes, Counts, Table
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Bounds of (n, variables) cells, see `bounds_at`; ReleaseError where the release is not decomposable."""
+    """Bounds of (n, variables) cells, see `bounds_at`; ReleaseError if the release is not decomposable."""
     return bounds_at(CellMarginals(table, cells), knowledge)
 
 
 def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
-    """Exact bounds at the cells of `marginals`, one array operation a clique and a separator.
+    """Exact bounds at the cells of `marginals`, one array operation for each clique and separator.
 
-    A structural zero or other fact within a clique is seen in its marginal and changes nothing. With others the
-    explicit bounds are outer only, because the tables behind them need not agree with these, and inner
-    is that of `covering_bounds`; an impossible cell has [0, 0].
+    Structural zeros and facts within a clique change nothing, because its marginal shows them. With others the explicit
+    bounds are outer only, because their tables need not agree with these, and inner is that of `covering_bounds`; an
+    impossible cell has [0, 0].
     """
     if knowledge.structure.decomposition is None:
         frontier, schema = knowledge.release.frontier, knowledge.schema
@@ -36,17 +36,16 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     outer = explicit_bounds(marginals, knowledge.structure.decomposition, knowledge.is_floating(marginals.cells))
     inner = outer
     if not knowledge.structure.is_release_alone:
-        # an array of its own: what is set to 0 next is the outer one alone
+        # a copy: only the outer one is set to 0 next
         inner = covering_bounds(marginals, knowledge)
         outer[marginals.impossible(knowledge.zeros)] = 0
     return CellBounds(marginals.cells, marginals.counts, outer, inner, "decomposable")
 
 
 def covering_bounds(marginals: CellMarginals, knowledge: Knowledge) -> Intervals:
-    """(n, 2) inner bounds: the explicit ones under `Structure.cover`, which certificates show.
+    """(n, 2) inner bounds: the explicit ones under `Structure.cover`, as in certificates.
 
-    Tables that agree with the cover agree with the release and with all other facts, whose hulls are within its
-    cliques.
+    Tables that agree with the cover agree with the release and with all facts, whose hulls are within its cliques.
     """
     cover = knowledge.structure.cover
     return explicit_bounds(marginals, cover, knowledge.schema.shared(cover.variables, marginals.cells))
@@ -57,8 +56,8 @@ def explicit_bounds(
 ) -> Intervals:
     """(n, 2) sharp bounds: UB = min_j n_Cj(i_Cj), LB = max(0, sum_j n_Cj(i_Cj) - sum_j n_Sj(i_Sj)).
 
-    [DKS] theorem 1, for the marginal table of the covered variables; of a cell that is one of several in its marginal
-    cell (`floating`, see `Schema.shared`) LB is 0. At most 63 cliques of at most 2^53 records: sums stay below 2^59.
+    [DKS] theorem 1, for the marginal table of the covered variables; LB is 0 for a cell that shares its marginal cell
+    (`floating`, see `Schema.shared`). At most 63 cliques of at most 2^53 records: sums stay below 2^59.
     """
     upper = marginals.at(decomposition.cliques[0])
     for clique in decomposition.cliques[1:]:

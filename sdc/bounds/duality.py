@@ -1,4 +1,4 @@
-"""Bounds that whole multipliers of released counts prove, whoever found them: weak duality, summed in integers."""
+"""Bounds proven by integer multipliers of released counts: weak duality, summed in integers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ MarginalCell: TypeAlias = tuple[SubTable, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Multipliers:
-    """Of released marginal cells, and the sub-tables that say of each cell how much it can have.
+    """Multipliers of released marginal cells, and the sub-tables that limit each cell.
 
-    With y of the marginal cells, b their counts, s the scale, u_c the least count over c of the sub-tables in `caps`
-    (0 where c is impossible, the total where none are named), for every feasible table x and every cell t
+    With y of the marginal cells, b their counts, s the scale, u_c the least count over c of the sub-tables in `caps` (0
+    if c is impossible, the total without caps), for every feasible table x and every cell t
 
         s x_t <= y b + sum_c max(0, s [c = t] - (y A)_c) u_c,
 
-    where (y A)_c sums the y of the marginal cells that c is in; likewise with -s for -x_t.
+    where (y A)_c sums the y of the marginal cells that contain c; likewise with -s for -x_t.
 
     of  sub-table, codes, and y
     """
@@ -51,12 +51,12 @@ class Multipliers:
 
 
 def proven(table: Table, zeros: StructuralZeros, cell: Sequence[int], sign: int, multipliers: Multipliers) -> int:
-    """The least value that sign * cell is shown not to exceed, in all tables that agree with `Multipliers.support`.
+    """The proven upper bound of sign * cell in all tables that agree with `Multipliers.support`.
 
-    cell  codes; it bounds the cell of this table: of a larger one whose marginal it is, the upper bound alone
+    cell  codes; in a larger table with this marginal only the upper bound holds
 
-    ReleaseError where a level is among the variables, beyond 2^19 cells, for a scale below 1 and for multipliers whose
-    sums might wrap around. Cost: a pass over the dense table for each multiplier.
+    Raises ReleaseError for levels, beyond 2^19 cells, for a scale below 1 and for multipliers whose sums might
+    overflow. Cost: a pass over the dense table for each multiplier.
     """
     return _Dense(table, zeros).proven(cell, sign, multipliers)
 
@@ -70,10 +70,10 @@ def narrowest(
     caps: Iterable[SubTable],
     whole: Iterable[Multipliers] = (),
 ) -> tuple[int, Multipliers] | None:
-    """The least bound that proposed multipliers come to when rounded, by the smallest scale, with few caps.
+    """The least bound by rounding proposed multipliers, with the smallest scale and few caps.
 
-    proposed  of floating point; what is not finite, or too large, is left out; None where nothing is left
-    whole     taken as they are, where they come to less than all that is rounded
+    proposed  in floating point; invalid or too large ones are skipped; None if none remain
+    whole     used unchanged if they give less than all rounded ones
     """
     dense, given, best = _Dense(table, zeros), tuple(caps), None
     rounded = (_rounded(one, scale, given) for scale, one in product(SCALES, list(proposed)))
@@ -94,7 +94,7 @@ def _rounded(proposed: Mapping[MarginalCell, float], scale: int, caps: tuple[Sub
 
 
 class _Dense:
-    """A table with all of its cells, whose marginals are counted once."""
+    """A table with all cells, whose marginals are counted once."""
 
     def __init__(self, table: Table, zeros: StructuralZeros) -> None:
         schema = table.schema
@@ -112,30 +112,28 @@ class _Dense:
         return self._priced(cell, sign, multipliers)(multipliers.caps)
 
     def _priced(self, cell: Sequence[int], sign: int, multipliers: Multipliers) -> Callable[[Iterable[SubTable]], int]:
-        """What they come to with whatever caps."""
         lack = self._lack(cell, sign, multipliers)
         known = sum(y * int(self._over(s)[self._index(s, codes, 0)]) for s, codes, y in multipliers.of)
         short = np.nonzero(lack)
         lacking = lack[short].tolist()
 
         def value(caps: Iterable[SubTable]) -> int:
-            # Python's integers: no product wraps around
+            # Python integers: products do not overflow
             priced = sum(a * b for a, b in zip(lacking, self._most(caps, short).tolist(), strict=True))
             return int(known + priced) // multipliers.scale
 
         return value
 
     def with_few_caps(self, cell: Sequence[int], sign: int, multipliers: Multipliers, value: int) -> Multipliers:
-        """Without those that are not needed for the value, the largest sub-tables first."""
-        priced, kept = self._priced(cell, sign, multipliers), multipliers.caps
-        for cap in sorted(kept, key=st.dimension, reverse=True):
-            fewer = tuple(other for other in kept if other != cap)
+        """The multipliers without caps that the value does not need, the largest sub-tables first."""
+        priced, needed = self._priced(cell, sign, multipliers), multipliers.caps
+        for cap in sorted(needed, key=st.dimension, reverse=True):
+            fewer = tuple(other for other in needed if other != cap)
             if priced(fewer) <= value:
-                kept = fewer
-        return replace(multipliers, caps=kept)
+                needed = fewer
+        return replace(multipliers, caps=needed)
 
     def _lack(self, cell: Sequence[int], sign: int, multipliers: Multipliers) -> npt.NDArray[np.int64]:
-        """By how much each cell is priced too low."""
         size = multipliers.scale + sum(abs(y) for _, _, y in multipliers.of)
         if multipliers.scale < 1 or size >= MAX_PRICE:
             raise ReleaseError(f"multipliers of scale {multipliers.scale} come to {size}, not between 1 and 2^62")
@@ -157,7 +155,6 @@ class _Dense:
         return self._marginals[subtable]
 
     def _most(self, caps: Iterable[SubTable], cells: tuple[npt.NDArray[np.int64], ...]) -> Counts:
-        """What each of some cells can have."""
         most = np.where(self._impossible[cells], 0, self._counts.sum())
         for cap in caps:
             np.minimum(most, np.broadcast_to(self._over(cap), self._counts.shape)[cells], out=most)
@@ -165,6 +162,6 @@ class _Dense:
 
 
 def named_rows(levels: npt.NDArray[np.integer], multipliers: npt.NDArray[N]) -> Iterator[tuple[MarginalCell, Any]]:
-    """Multipliers of the rows of a linear program, (rows, variables) levels, as those of marginal cells."""
+    """Multipliers of rows of a linear program, (rows, variables) levels, as those of marginal cells."""
     for row, y in zip(levels.tolist(), multipliers.tolist(), strict=True):
         yield (st.of(v for v, level in enumerate(row) if level), tuple(level for level in row if level)), y

@@ -1,4 +1,4 @@
-"""Every table of non-negative integers that agrees with a release: counted, listed, and the range of each cell."""
+"""All tables of non-negative integers that agree with a release: their number, a list, and the range of each cell."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 100_000
-MAX_STEPS = 1 << 28  # some 5 s a block
-STEPS_AT_ONCE = 1 << 23  # some .2 s
+MAX_STEPS = 1 << 28  # some 5 s for a block
+STEPS_AT_ONCE = 1 << 23  # some 0.2 s
 
 
 @dataclass(frozen=True)
 class EnumerationProgress:
-    """How far an enumeration is: tables of all blocks that were searched so far, and the nodes that took.
+    """The progress of an enumeration: tables of all blocks so far, and the nodes visited.
 
-    steps    equations looked at
-    at_most  no more tables than this agree: what the intervals of the cells allow, cell by cell
+    steps    equations examined
+    at_most  an upper bound of the number of tables, from the intervals of the cells
     """
 
     tables: int
@@ -39,15 +39,15 @@ class EnumerationProgress:
 
 
 Watch = Callable[[EnumerationProgress], bool]
-"""Hears of the progress some times a second, and says whether to go on."""
+"""Is called with the progress several times a second, and returns whether to continue."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Enumeration(Named):
-    """How many tables agree with a release, and the range of every cell over those seen.
+    """The number of tables that agree with a release, and the range of every cell over those seen.
 
-    lower, upper   (cells of the full table,) int64 in C order; sharp bounds where `complete`, and
-                   reached by feasible tables, so inner bounds, where not
+    lower, upper   (cells of the full table,) int64 in C order; sharp bounds if `complete`, else inner bounds, which
+                   feasible tables reach
     """
 
     feasible_tables: int
@@ -76,13 +76,12 @@ def enumerate_tables(
     max_steps: int | None = None,
     watch: Watch = lambda progress: True,
 ) -> Enumeration:
-    """The number of feasible tables and each cell's range over them; with a `limit`, stops beyond that many.
+    """The number of feasible tables and each cell's range over them; stops beyond `limit`.
 
-    Independent blocks of the table are searched one by one: counts multiply, so the number may be
-    beyond 2^64 and still come at once. The true table always counts as seen for the ranges. Time is
-    proportional to the tables of the blocks and the dead ends between them, and no more than `max_steps`,
-    of which each block has an equal share; where `watch` says so it ends earlier, with what is known. ReleaseError
-    beyond 2,048 dense cells or for fewer than 1 of either.
+    Independent blocks of the table are searched one by one: counts multiply, so a number beyond 2^64 may come at once.
+    The true table always counts for the ranges. Time is proportional to the tables of the blocks and the dead ends
+    between them, limited by `max_steps`, in equal shares for the blocks; `watch` may end it earlier, with a partial
+    result. Raises ReleaseError beyond 2,048 dense cells or for a limit or number of steps below 1.
     """
     return enumerate_found(FeasibleTables(table, knowledge), limit, max_steps, watch)
 
@@ -90,13 +89,13 @@ def enumerate_tables(
 def enumerate_found(
     found: FeasibleTables, limit: int | None, max_steps: int | None, watch: Watch = lambda progress: True
 ) -> Enumeration:
-    """The same of feasible tables, however they were told."""
+    """As `enumerate_tables`, for any description of the feasible tables."""
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
     if max_steps is not None and max_steps < 1:
         raise ReleaseError(f"max_steps = {max_steps}; give at least 1, or none to see all")
     steps = UNLIMITED if max_steps is None else max(1, max_steps // max(1, len(found.blocks)))
-    # a block alone may reach the limit; the others are searched nevertheless, for the ranges of their cells
+    # a block alone may reach the limit; the others are still searched for their ranges
     seen = _enumerate(found, limit or UNLIMITED, steps, watch)
     if limit is None or seen.feasible_tables <= limit:
         return seen
@@ -104,16 +103,16 @@ def enumerate_found(
 
 
 def feasible_tables(table: Table, knowledge: Knowledge) -> Iterator[Counts]:
-    """The feasible tables one after another, int64 with the axes' sizes as shape; ReleaseError as above."""
+    """The feasible tables one by one, int64 with the axes' sizes as shape; ReleaseError as above."""
     found = FeasibleTables(table, knowledge)
     yield from (dense.reshape(table.schema.keys.sizes) for dense in _combined(found.blocks, found.equations.truth))
 
 
 @on_covered_variables
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Exact bounds where all feasible tables were seen, within 10^5 tables and 2^28 steps a block; else inner.
+    """Exact bounds if all feasible tables were seen, within 10^5 tables and 2^28 steps for each block; else inner ones.
 
-    The outer interval is then [0, min over the frontier of n_S(i_S)]. ReleaseError beyond 2,048 cells.
+    The outer interval is then [0, min over the frontier of n_S(i_S)]. Raises ReleaseError beyond 2,048 cells.
     """
     seen = _enumerate(FeasibleTables(table, knowledge), MAX_TABLES, MAX_STEPS)
     place = table.schema.keys.pack(cells)
@@ -124,11 +123,11 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 
 def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[Intervals, Intervals]:
-    """(groups, 2) outer and inner bounds of what each group of cells comes to, exact where all tables were seen.
+    """(groups, 2) outer and inner bounds of sums over groups of cells, exact if all tables were seen.
 
-    groups  of each places of its cells, in C order
+    groups  for each the positions of its cells, in C order
 
-    The outer interval is else [0, N]. ReleaseError beyond 2,048 cells.
+    Otherwise the outer interval is [0, N]. Raises ReleaseError beyond 2,048 cells.
     """
     found = FeasibleTables(table, knowledge)
     truth, inside = found.equations.truth, np.zeros((len(found.equations.truth), len(groups)), np.int64)
@@ -142,7 +141,7 @@ def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[
             return np.asarray(tables @ own)
 
         seen = _enumerate_block(block, MAX_TABLES, MAX_STEPS, lambda progress: True, of)
-        # blocks combine freely: what the group has of each goes to its end by itself
+        # blocks combine freely: the sum over each block reaches its ends independently
         both += np.stack([seen.lower, seen.upper], axis=1) - (block.truth @ own)[:, None]
         complete &= seen.complete
     return (both if complete else np.full_like(both, [0, table.total])), both
@@ -151,16 +150,16 @@ def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[
 def _enumerate(
     found: FeasibleTables, max_tables: int, max_steps: int, watch: Watch = lambda progress: True
 ) -> Enumeration:
-    """At most so many tables and steps a block; the number is the product over the blocks."""
+    """Limits of tables and steps apply to each block; the number is the product over the blocks."""
     lower, upper = found.equations.truth.copy(), found.equations.truth.copy()
     tables, complete, at_most = 1, True, found.at_most
     watch(EnumerationProgress(tables, 0, at_most))
     for block in found.blocks:
 
-        def told(progress: EnumerationProgress, before: int = tables) -> bool:
+        def goes_on(progress: EnumerationProgress, before: int = tables) -> bool:
             return watch(replace(progress, tables=before * max(1, progress.tables), at_most=at_most))
 
-        seen = _enumerate_block(block, max_tables, max_steps, told)
+        seen = _enumerate_block(block, max_tables, max_steps, goes_on)
         tables *= seen.feasible_tables
         complete &= seen.complete
         lower[block.cells], upper[block.cells] = seen.lower, seen.upper
@@ -170,10 +169,12 @@ def _enumerate(
 def _enumerate_block(
     block: Block, max_tables: int, max_steps: int, watch: Watch, of: Callable[[Counts], Counts] = np.asarray
 ) -> Enumeration:
-    """`of` says what of (tables, cells) the range is wanted, a row a table; without it of the cells themselves."""
+    """`of` selects sums of (tables, cells) whose range is computed, a row for each table; by default the cells
+    themselves.
+    """
     search, start = DepthFirst(block), of(block.truth[None])[0]
     lower, upper, tables = start.copy(), start.copy(), 0
-    # in slices of some steps, between which somebody hears of it, and may end it
+    # in slices, between which the caller is informed and may end it
     while tables < max_tables and search.steps < max_steps and not search.exhausted:
         found = search.more(max_tables - tables, min(max_steps, search.steps + STEPS_AT_ONCE))
         if len(found):
@@ -183,14 +184,14 @@ def _enumerate_block(
             np.maximum(upper, wanted.max(axis=0), out=upper)
         if not watch(EnumerationProgress(tables, search.steps, 0)):
             return Enumeration(max(1, tables), search.exhausted, lower, upper)
-    # one table beyond the limit says whether there are more of them
+    # one table beyond the limit shows that there are more
     complete = not len(search.more(1, max_steps)) and search.exhausted
-    # the true table is one, whether or not the search has come to it
+    # the true table is one, even if the search has not reached it
     return Enumeration(max(1, tables), complete, lower, upper)
 
 
 def _combined(blocks: list[Block], dense: Counts) -> Iterator[Counts]:
-    """Every table of one block with every table of the others, the last block changing fastest."""
+    """Every combination of the blocks' tables, the last block changing fastest."""
     if not blocks:
         yield dense.copy()
     dense, running = dense.copy(), [_tables_of(block) for block in blocks[:1]]
@@ -199,7 +200,7 @@ def _combined(blocks: list[Block], dense: Counts) -> Iterator[Counts]:
         if values is None:
             running.pop()
             continue
-        # the search of a later block begins anew for each table of an earlier one: nothing is kept but the stacks
+        # the search of a later block restarts for each table of an earlier one: only the stacks are stored
         dense[blocks[len(running) - 1].cells] = values
         if len(running) == len(blocks):
             yield dense.copy()

@@ -1,4 +1,4 @@
-"""Sharp integer bounds, whichever gets there sooner: branch and bound, then the integer program for what is open."""
+"""Sharp integer bounds: first branch and bound, then the integer program for open cells."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 
-# measured: nearly every end that a second settles is settled in these; the solver takes 5 to 100 ms an end
+# measured: nearly every end that a second decides is decided in these; the solver takes 5 to 100 ms for an end
 STEPS = 1 << 17
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Exact bounds of (n, variables) cells where the solver finishes its proofs; see `integer_program.bounds`.
+    """Exact bounds of (n, variables) cells if the solver finishes its proofs; see `integer_program.bounds`.
 
-    A reducible release is split first. In each component branch and bound has about 3 ms an end, in
-    steps and not by a clock; beyond 2,048 cells it is left out. ReleaseError where a component has more
-    than 4,096 cells.
+    Reducible releases are split first. In each component branch and bound gets about 3 ms for an end, in steps and not
+    by a clock; beyond 2,048 cells it is skipped. Raises ReleaseError for a component of more than 4,096 cells.
     """
     return reducible.bounds_by(lambda *component: _searched(*component)[0], table, knowledge, cells)
 
@@ -28,8 +27,8 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 def search(table: Table, knowledge: Knowledge, cells: Codes) -> tuple[CellBounds, Differences]:
     """Exact bounds of (n, variables) cells of one component, with feasible tables that reach their ends.
 
-    The tables are differences from the true one, each checked in integers when it was found. Where an inner end is
-    that of a decomposable cover no table need be among them: see `Structure.cover`. ReleaseError beyond 4,096 cells.
+    The tables are differences from the true one, each checked in integers. An inner end from a decomposable cover needs
+    no table, see `Structure.cover`. Raises ReleaseError beyond 4,096 cells.
     """
     found, tables = _searched(table, knowledge, cells)
     return found, Differences.between(table, tables)

@@ -1,8 +1,7 @@
-"""Cholesky factors of dense symmetric matrices, compiled: the same bytes on every machine and with any number of cores.
+"""Compiled Cholesky factors of dense symmetric matrices, bitwise equal on every machine and number of cores.
 
-LAPACK's bytes depend on the processor's kind (`dpstrf`), and on the number of threads too (`dpotrf`). Here the order of
-additions is written down, and no multiplication is fused with one. Measured: 4,200 rows in 1.3 s, where `dpstrf` takes
-0.8 s on one core.
+LAPACK's bytes depend on the processor (`dpstrf`), and on the number of threads (`dpotrf`). Here the order of additions
+is fixed, without fused multiplication. Measured: 4,200 rows in 1.3 s; `dpstrf` takes 0.8 s on one core.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ import numpy.typing as npt
 
 from sdc.compiled import inner, kernel
 
-PANEL, STRIP = 32, 256  # rows and columns whose entries stay in a core's nearest memory; the first a multiple of 8
+PANEL, STRIP = 32, 256  # rows and columns that stay in a core's nearest cache; the first is a multiple of 8
 
 Reals: TypeAlias = npt.NDArray[np.float64]
 
 
 @kernel
 def factorise(matrix: Reals, dependent: float) -> None:
-    """In place: the upper Cholesky factor of a (rows, rows) matrix, of which only the upper half is looked at.
+    """In place: the upper Cholesky factor of a (rows, rows) matrix, of which the upper half is read.
 
-    A pivot of less than a share `dependent` of its diagonal entry is taken for what rounding left of 0, and is made
-    infinite: the multiplier of that row is 0, and the others are as without it.
+    A pivot below a share `dependent` of its diagonal entry counts as 0 after rounding, and becomes infinite: the
+    multiplier of that row is 0, and the others are as without it.
     """
     rows = len(matrix)
     least = np.empty(rows)
@@ -39,7 +38,6 @@ def factorise(matrix: Reals, dependent: float) -> None:
 
 @inner
 def _factorise_panel(matrix: Reals, least: Reals, begin: int, end: int) -> None:
-    """Rows of the factor, from which those before are taken off already."""
     for j in range(begin, end):
         own = matrix[j, j:]
         for k in range(begin, j):
@@ -56,7 +54,7 @@ def _factorise_panel(matrix: Reals, least: Reals, begin: int, end: int) -> None:
 
 @inner
 def _take_off(matrix: Reals, begin: int, end: int) -> None:
-    """Takes what a panel's rows explain off all rows that follow: off two rows eight products at once."""
+    """Subtract a panel's rows from all following rows: for two rows eight products at once."""
     rows = len(matrix)
     for left in range(end, rows, STRIP):
         right = min(left + STRIP, rows)
@@ -68,7 +66,7 @@ def _take_off(matrix: Reals, begin: int, end: int) -> None:
 
 @inner
 def _take_off_eight(matrix: Reals, k: int, r: int, at: int, right: int) -> None:
-    """Of columns from `at` to `right`, eight rows from k on off the rows r and r + 1, which the last may lack."""
+    """For columns `at` to `right`, subtract eight rows from k on from the rows r and r + 1, if the last exists."""
     s = min(r + 1, len(matrix) - 1)
     a0, a1, a2, a3 = matrix[k, r], matrix[k + 1, r], matrix[k + 2, r], matrix[k + 3, r]
     a4, a5, a6, a7 = matrix[k + 4, r], matrix[k + 5, r], matrix[k + 6, r], matrix[k + 7, r]
@@ -87,7 +85,7 @@ def _take_off_eight(matrix: Reals, k: int, r: int, at: int, right: int) -> None:
 
 @kernel
 def solved(factor: Reals, right: Reals) -> Reals:
-    """(rows,) the solution of factor' factor x = right, with the factor as `factorise` leaves it."""
+    """(rows,) the solution of factor' factor x = right, with the factor from `factorise`."""
     rows = len(factor)
     x = right.astype(np.float64)
     for k in range(rows):

@@ -1,7 +1,7 @@
-"""Bounds over tables of fractions, which [DKS] table 1 prints beside the whole ones; in exact fractions.
+"""Bounds over tables of fractions, which [DKS] table 1 prints beside the integer ones; in exact fractions.
 
-A solver proposes in floating point: numbers of cells, and multipliers of the sums. Both are taken as the fractions that
-they are near to, and what follows from those is computed without rounding.
+A solver proposes cell values and multipliers of the sums in floating point. Both are replaced by nearby fractions, and
+their consequences are computed without rounding.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from sdc.model.table import Counts
 from sdc.solve.equations import Equations
 from sdc.solve.linear import largest
 
-DENOMINATOR = 1 << 16  # largest of a proposal
+DENOMINATOR = 1 << 16  # the largest denominator of a proposal
 
 Fractions = npt.NDArray[Any]
-"""Of `Fraction`s."""
+"""Arrays of `Fraction`s."""
 
 
 def sums(equations: MarginalEquations, groups: Sequence[Counts]) -> tuple[Fractions, Fractions]:
-    """(groups, 2) outer and inner bounds of what each group of cells comes to, over the tables of non-negative reals.
+    """(groups, 2) outer and inner bounds of sums over groups of cells, over tables of non-negative reals.
 
-    groups  of each places of its cells, in C order
-    outer   weak duality: multipliers y bound x over a group by y * sums and, of each cell that they price too low, its
-            largest count
+    groups  for each the positions of its cells, in C order
+    outer   weak duality: multipliers y bound x over a group by y * sums and, for cells that they price too low, their
+            largest counts
     inner   tables of fractions that have all sums, and the true one
 
-    Where the solver's vertex is one of small denominators, as a rule, both are the same.
+    Usually the solver's vertex has small denominators, and both are equal.
     """
     own, upper = equations.sums, equations.upper
     outer, inner = (np.empty((len(groups), 2), object) for _ in range(2))
@@ -51,7 +51,7 @@ def _near(proposed: npt.NDArray[np.float64]) -> Fractions:
 
 
 def _bound(multipliers: Fractions, weight: Counts, upper: Counts, equations: Equations) -> Fraction:
-    """What weight * x is at most, whatever the multipliers, a number for each sum."""
+    """The upper bound of weight * x by any multipliers, a number for each sum."""
     sizes = np.diff(equations.start)
     price = np.full(len(weight), Fraction(0), object)
     np.add.at(price, equations.members, np.repeat(multipliers, sizes))
@@ -61,7 +61,7 @@ def _bound(multipliers: Fractions, weight: Counts, upper: Counts, equations: Equ
 
 
 def _reached(numbers: Fractions, group: Counts, upper: Counts, equations: Equations, count: Fraction) -> Fraction:
-    """What the group comes to in a table of fractions, once seen to have all sums; else the true count."""
+    """The group's sum in a table of fractions, after a check of all sums; else the true count."""
     sums = np.add.reduceat(numbers[equations.members], equations.start[:-1])
     within = (sums >= equations.low).all() and (sums <= equations.high).all()
     if not within or (numbers < 0).any() or (numbers > upper).any():

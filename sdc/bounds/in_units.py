@@ -1,4 +1,4 @@
-"""Bounds of many cells, shared between the workers."""
+"""Bounds of many cells, shared among workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdc.model.table import Codes, Table
 
 @dataclass(frozen=True, eq=False)
 class BoundsUnit:
-    """(n, variables) cells whose bounds a method gives under what is known."""
+    """(n, variables) cells for a method, with the knowledge."""
 
     knowledge: Knowledge
     cells: Codes
@@ -23,13 +23,12 @@ class BoundsUnit:
 
 
 def bounds_of_cells(table: Table, unit: BoundsUnit) -> CellBounds:
-    """What a worker does of it."""
     return cell_bounds(table, unit.knowledge, unit.cells, unit.method)
 
 
 def bounds_in_units(table: Table, knowledge: Knowledge, cells: Codes, method: str, executor: Executor) -> CellBounds:
-    """Bounds of many cells, cut into as many units as keep the workers busy; the cut does not change them."""
-    # four a worker: cells differ in cost, and one long piece at the end would keep the others waiting
+    """Bounds of many cells in enough units to use all workers; the division does not change them."""
+    # four for each worker: cells differ in cost, and a long last unit would make the others wait
     pieces = np.array_split(cells, min(len(cells), 4 * executor.workers if executor.workers > 1 else 1))
     units = [BoundsUnit(knowledge, piece, method) for piece in pieces]
     return CellBounds.concatenated(list(executor.run(bounds_of_cells, table, units)))

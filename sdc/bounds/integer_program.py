@@ -1,4 +1,4 @@
-"""Exact integer bounds of one cell after another by CP-SAT, from a true table and what is known of it."""
+"""Exact integer bounds of cells by CP-SAT, from a true table and the knowledge on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
-from sdc.executor import kept_per_thread
+from sdc.executor import cached_per_thread
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations, every_cell
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -28,33 +28,31 @@ MAX_SUPER_CELLS = 1 << 17  # the shuttle only gives the solver a start, which mu
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Smallest and largest value of (n, variables) cells over the feasible integer tables.
 
-    inner  ends reached by solutions found, each checked in integers; a solution serves all the cells
-    outer  the solver's proven bounds, integers too; exact where the proof was finished within
-           `integer_system.EFFORT` deterministic seconds an end, less where counts are wide apart
+    inner  ends reached by solutions, each checked in integers; a solution serves all the cells
+    outer  the solver's proven bounds, integers too; exact if the proof was finished within `integer_system.EFFORT`
+           deterministic seconds for an end, less for cells with a wide range of counts
 
-    The solver starts from the true table and from the outer bounds of the shuttle, or of the nested
-    method where the super-cells are many; both have 0 for every impossible cell. ReleaseError beyond
-    4,096 cells.
+    The solver starts from the true table and the outer bounds of the shuttle, or of the nested method for many
+    super-cells; both have 0 for every impossible cell. Raises ReleaseError beyond 4,096 cells.
     """
     return search(table, knowledge, cells).bounds
 
 
 def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
-    """`bounds` with the tables that the solver found; all variables are kept."""
+    """`bounds` with the solver's tables; all variables remain."""
     program, place = program_of(table, knowledge), table.schema.keys.pack(cells)
     known = CellBounds(cells, table.count_at(cells), program.outer[place], program.inner[place], "integer-program")
     return settled(known, place, program.farthest, known.method)
 
 
-@kept_per_thread(maxsize=1)
+@cached_per_thread(maxsize=1)
 def program_of(table: Table, knowledge: Knowledge) -> IntegerProgram:
-    """The model, kept for whoever asks for other cells next; ReleaseError beyond 4,096 cells."""
+    """The model, cached for other cells; ReleaseError beyond 4,096 cells."""
     check_size(table)
     return IntegerProgram(table, knowledge, _known(table, knowledge, every_cell(table.schema)))
 
 
 def check_size(table: Table) -> None:
-    """ReleaseError beyond 4,096 cells."""
     if table.schema.cells > MAX_CELLS:
         raise ReleaseError(
             f"the table has {table.schema.cells} cells, and the integer program takes at most {MAX_CELLS}; "
@@ -72,7 +70,7 @@ def _known(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 class IntegerProgram:
     """One integer system for all cells of a table.
 
-    outer, inner  (cells, 2) what was known before
+    outer, inner  (cells, 2) bounds known before
     """
 
     def __init__(self, table: Table, knowledge: Knowledge, known: CellBounds) -> None:
@@ -81,12 +79,12 @@ class IntegerProgram:
         self._system = IntegerSystem(self.outer[:, 0], self.outer[:, 1], equations.sums, equations.truth)
 
     def farthest(self, cell: int, end: int, outer: int, inner: int, effort: float | None = None) -> Reached:
-        """The best value found of one end (0 or 1) of a cell, and the bound that the solver says is proven."""
+        """The best value found for one end (0 or 1) of a cell, and the solver's proven bound."""
         return self._system.farthest(cell, end, effort)
 
 
 class GroupsMoved(NamedTuple):
-    """Whether all groups move as far as they must, the differences that move them if so, and the solver's steps."""
+    """Whether all groups move far enough, the differences that move them if so, and the solver's steps."""
 
     are_moved: bool
     differences: Differences
@@ -94,12 +92,12 @@ class GroupsMoved(NamedTuple):
 
 
 def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful: Counts, needed: Counts) -> GroupsMoved:
-    """Feasible tables between which each group of cells moves as far as it must, if all of them do.
+    """Feasible tables between which each group of cells moves far enough, if all groups can.
 
-    groups  of each places of its cells, in C order
-    useful  (groups,) how far going down counts; needed  (groups,) how far going up and down has to be in all
+    groups  for each the positions of its cells, in C order
+    useful  (groups,) the distance down that counts; needed  (groups,) the total distance down and up that is required
 
-    In order, and none after the first that was not found to. ReleaseError beyond 4,096 cells.
+    Groups are tried in order, until the first failure. Raises ReleaseError beyond 4,096 cells.
     """
     check_size(table)
     equations = MarginalEquations.of(table, knowledge)
@@ -107,7 +105,7 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
     truth, found, steps = equations.truth, list[Counts](), 0
     for at, own in enumerate(groups):
         most, needs = int(useful[at]), int(needed[at])
-        # what was found for one group serves others
+        # the result for one group serves others
         moves = [int((one[own] - truth[own]).sum()) for one in found]
         gone = [max([0, *moves]), -min([0, *moves])]
         for end, least in ((1, min(most, needs)), (0, needs)):
@@ -124,7 +122,7 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
 
 
 def _moved(system: IntegerSystem, count: int, end: int, far: int) -> tuple[Counts | None, int]:
-    """A solution in which a count goes so far, near the truth where one is found, or else as far as was found."""
+    """A solution in which a count moves so far, near the truth if possible, or as far as was found."""
     near = system.nearest(count, end, far)
     if near is not None:
         return near, NEAR_STEPS
@@ -133,13 +131,13 @@ def _moved(system: IntegerSystem, count: int, end: int, far: int) -> tuple[Count
 
 
 def sums(equations: MarginalEquations, groups: Sequence[Counts], total: int) -> tuple[Intervals, Intervals]:
-    """(groups, 2) outer and inner bounds of what each group of cells comes to, as `bounds` has them of cells.
+    """(groups, 2) outer and inner bounds of sums over groups of cells, as `bounds` for cells.
 
-    groups  of each places of its cells, in C order
-    total   none comes to more in any table
+    groups  for each the positions of its cells, in C order
+    total   the largest sum in any table
     """
     system = _with_others(equations, groups, total)
-    # the more the others have, the less is left to the group
+    # the larger the others, the less remains for the group
     ends = [[system.farthest(len(equations.truth) + at, end) for end in (1, 0)] for at in range(len(groups))]
     outer = np.array([[total - end.proven for end in both] for both in ends], np.int64).reshape(-1, 2)
     inner = np.array([[equations.truth[own].sum()] * 2 for own in groups], np.int64).reshape(-1, 2)
@@ -150,9 +148,9 @@ def sums(equations: MarginalEquations, groups: Sequence[Counts], total: int) -> 
 
 
 def _with_others(equations: MarginalEquations, groups: Sequence[Counts], total: int) -> IntegerSystem:
-    """A system in which the others of each group, what it has less than the total, are a count after those of cells.
+    """A system in which the complement of each group, total minus sum, is a count after those of cells.
 
-    A solver has counts alone to move: as the others go up the group goes down.
+    A solver can only move counts: as the complement increases, the group decreases.
     """
     truth, number = equations.truth, np.arange(len(groups))
     rest = np.array([total - truth[own].sum() for own in groups], np.int64)

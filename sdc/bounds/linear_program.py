@@ -1,8 +1,8 @@
-"""Bounds of cells of large tables by linear programming: every outer bound proven and every table checked in integers.
+"""Bounds of cells of large tables by linear programming: every outer bound is proven, every table checked in integers.
 
-The program has a variable a cell and few rows, and its normal equations need no matrix of the cells: one fast
-transform over the cube (Yates) gives them, another the prices of all cells. So an interior-point step costs a few
-milliseconds for 2^16 cells, and its centre is what an integer table is rounded from.
+The program has a variable for each cell and few rows, and its normal equations need no matrix of the cells: one fast
+transform over the cube (Yates) gives them, another one the prices of all cells. So an interior-point step costs a few
+milliseconds for 2^16 cells, and integer tables are rounded from its centre.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 from sdc.solve.ends import Reached, settled
 
-MAX_ITERATIONS = 60  # an end that is not settled by then keeps what was proven so far
+MAX_ITERATIONS = 60  # later, an undecided end has its proven bound so far
 MAX_MULTIPLIERS = 2.0**50
-DEPENDENT = 1e-9  # of its diagonal entry, a pivot that means that a row follows from those before it
+DEPENDENT = 1e-9  # relative to the diagonal entry: a smaller pivot means a dependent row
 CENTRING = 20  # steps at most from the even table towards the analytic centre
-CENTRED = 0.01  # of an even share; who moves less is there
-TINY = 1e-9  # of an even share; an interior point has no 0
-GAP = 0.02  # records between the two ends of the program where its iteration stops
-SHORT = (0, 1, 2, 4, 8, 16, 32, 64)  # how far from the proven bound a table is looked for, one after the other
+CENTRED = 0.01  # relative to an even share; a smaller movement ends the steps
+TINY = 1e-9  # relative to an even share; an interior point has no 0
+GAP = 0.02  # records between the two ends of the program at which the iteration stops
+SHORT = (0, 1, 2, 4, 8, 16, 32, 64)  # distances from the proven bound at which a table is tried, in order
 BASELINES, TRIED = 64, 3  # heavy cells that are scored, and that a table is rounded around
-PROJECTIONS, TOLERANCE = 6, 0.05  # steps of Newton's method, and records that a total may be off before rounding
+PROJECTIONS, TOLERANCE = 6, 0.05  # steps of Newton's method, and allowed error of totals in records before rounding
 THRESHOLDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 ROUNDING_STEPS = 400
-CHEAP_ROWS = 512  # whose factors take less than the rounding of many cells
+CHEAP_ROWS = 512  # their factors take less time than the rounding of many cells
 LAST = 3  # steps of the path whose multipliers are tried
-BEYOND = 2  # values that a table may have which is to reach one
-ROUNDING, GATHERING, ABOUT = 4, 24, 16  # factors that take as long: of a point, of a gathered one too; an end mostly
+BEYOND = 2  # values beyond the wanted one that a table may have
+ROUNDING, GATHERING, ABOUT = 4, 24, 16  # factors with equal cost: of a point, with gathering, and of a typical end
 
 
 class Room(NamedTuple):
-    """How large a program may be: independent rows, dense cells, and effects.
+    """Limits of a program: independent rows, dense cells, and effects.
 
-    effects  of the cells that are rounded, the largest first, on the rows: a matrix of both is dense
+    effects  of the rounded cells, the largest first, on the rows: a matrix of both is dense
     """
 
     rows: int = 6144
@@ -63,16 +63,16 @@ class Room(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """About what it takes: a factor, unions of two programs, effects dense and sparse, the tables of the path."""
+        """Its approximate memory: a factor, two programs' unions, dense and sparse effects, the tables of the path."""
         return 16 * self.rows**2 + 6 * self.effects + 8 * (MAX_ITERATIONS + 20) * self.cells
 
     def within(self, share: float) -> Room:
-        """What takes that share of it, at most all."""
+        """The limits scaled to that share, at most all."""
         share = min(1.0, share)
         return Room(int(self.rows * share**0.5), int(self.cells * share), int(self.effects * share))
 
     def of_table(self, cells: int) -> Room:
-        """What a table with so many cells needs of it."""
+        """The limits that a table with so many cells needs."""
         cells = min(cells, self.cells)
         rows = min(cells, self.rows)
         return Room(rows, cells, min(self.effects, rows * cells))
@@ -83,17 +83,16 @@ ROOM = Room()
 
 @on_covered_variables
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Outer and inner bounds of (n, variables) cells, both ends of each by a linear program over the whole table.
+    """Outer and inner bounds of (n, variables) cells, both ends by a linear program over the whole table.
 
     outer  weak duality in integers: multipliers Y of the released marginals that price every possible cell at no
            less than its weight bound the cell by Y * marginals; floating point only proposes Y
     inner  tables rounded from a centre of the program's optimal face, checked in integers; one table serves all cells
 
-    The outer bound is that of the linear program rounded inwards, so it can lie outside the sharp one ([DKS] section
-    4 has such a table). About 0.12 s a cell for 2^16 cells and 137 rows, 20 s for 59,756 and
-    3,420; it grows with rows^3.
-    An end that the nested bounds or an earlier cell's table settle costs nothing, so the inner bounds may depend on
-    which cells are asked together. ReleaseError beyond 2^19 cells or 6,144 rows.
+    The outer bound is that of the linear program rounded inwards, so it can lie outside the sharp one ([DKS] section 4
+    has such a table). About 0.12 s for each cell with 2^16 cells and 137 rows, 20 s with 59,756 and 3,420; it grows
+    with rows^3. Ends from the nested bounds or an earlier cell's table cost nothing, so inner bounds may depend on the
+    set of cells. Raises ReleaseError beyond 2^19 cells or 6,144 rows.
     """
     program = program_of(table, knowledge)
     known, place = nested.bounds(table, knowledge, cells), program.place(cells)
@@ -102,12 +101,12 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 @lru_cache(maxsize=2)
 def program_of(table: Table, knowledge: Knowledge, effects: int = ROOM.effects) -> LinearProgram:
-    """The program, kept for whoever asks for other cells next; ReleaseError beyond the limits."""
+    """The program, cached for other cells; ReleaseError beyond the limits."""
     return LinearProgram.of(table, knowledge, effects)
 
 
 def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int) -> Reached:
-    """One end of a dense cell: what is proven of it, and a table nearer to that than `inner`."""
+    """One end of a dense cell: its proven bound, and a table nearer to that than `inner`."""
     sign = 1 if end else -1
     path, multipliers = _optimum(program, cell, sign)
     proven = sign * _lowest(program, multipliers, cell, sign).bound(program)
@@ -119,10 +118,10 @@ def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int
 
 
 def reaching(program: LinearProgram, cell: int, end: int, outer: int, value: int) -> tuple[Reached, Multipliers]:
-    """What is proven of one end of a dense cell, and a table whose cell has the value, or goes a little beyond.
+    """The proven bound of one end of a dense cell, and a table whose cell has the value, or slightly beyond.
 
-    With it the multipliers that bound the end, of a lower one its negative; they price cells that no released count
-    of 0 rules out, so that whoever proves something by them names the release's frontier as their caps.
+    Also the multipliers that bound the end (for a lower end its negative). They price cells that no released count of 0
+    excludes, so a proof by them needs the release's frontier as caps.
     """
     sign = 1 if end else -1
     path, multipliers = _optimum(program, cell, sign)
@@ -137,17 +136,17 @@ def reaching(program: LinearProgram, cell: int, end: int, outer: int, value: int
 class LinearProgram:
     """Cells as columns, and a row for each released sub-table S and levels that differ from the baseline on all of S.
 
-    Rows that follow from others have no multiplier; whoever checks a table or rounds one looks at all rows.
+    Dependent rows have no multiplier; checks and roundings of tables use all rows.
 
     sizes, strides  (variables,) of the dense table, C order
     rows            (all rows, variables) levels, 0 (the baseline) outside S; the first row is the total
-    levels          (rows, variables) of those that follow from no others; a cell lies in the rows whose levels it has
+    levels          (rows, variables) of the independent rows; a cell lies in the rows whose levels it has
     anchors         (rows,) the dense cell with these levels
-    unions          (rows, rows) of a pair in order, the anchor of what lies in both rows, `cells` where nothing does
+    unions          (rows, rows) for an ordered pair, the anchor of the cells in both rows, `cells` if there are none
     totals          (rows,) released counts
     allowed         (cells,) neither impossible nor in a released marginal cell of count 0
     truth           (cells,) counts
-    effects         most that a rounding may use, see `Room`
+    effects         limit of a rounding, see `Room`
     """
 
     sizes: Codings
@@ -163,7 +162,6 @@ class LinearProgram:
 
     @staticmethod
     def of(table: Table, knowledge: Knowledge, effects: int = ROOM.effects) -> LinearProgram:
-        """ReleaseError beyond the limits."""
         _check_size(knowledge)
         sizes = np.array(table.schema.sizes, np.int64)
         strides = table.schema.keys.strides
@@ -172,7 +170,7 @@ class LinearProgram:
         truth[tuple(table.codes.T)] = table.counts
         allowed = possible_cells(knowledge) & (_frontier_minimum(truth, knowledge.release).reshape(-1) > 0)
         truth = truth.reshape(-1)
-        # of a row without a possible cell nothing can be learnt; the total may be such a row, and is one all the same
+        # a row without a possible cell has no information; the total stays even then
         many = kernel.transformed(allowed.astype(np.float64), sizes, True)
         levels = rows[(many[rows @ strides] > 0) | ~rows.any(axis=1)]
         unions = kernel.unions(levels, strides, len(truth))
@@ -183,12 +181,12 @@ class LinearProgram:
         return LinearProgram(sizes, strides, rows, levels, anchors, unions, totals, allowed, truth, effects)
 
     def steps_of(self, factors: int = CENTRING) -> int:
-        """What so many factors of its normal equations take, those of its centre if not said."""
+        """The steps of so many factors of its normal equations, by default those of its centre."""
         return steps_of(len(self.totals), len(self.truth), factors)
 
     @cached_property
     def centre(self) -> Reals:
-        """(cells,) a solution to start from: the analytic centre makes it positive, the truth lumpy."""
+        """(cells,) an initial solution: the analytic centre makes it positive, the truth lumpy."""
         even = self.totals[0] / max(1, np.count_nonzero(self.allowed))
         point = _Point(np.where(self.allowed, even, 0.0), np.ones(len(self.truth)), np.eye(1, len(self.totals))[0])
         target = np.full(len(self.truth), even)
@@ -223,7 +221,7 @@ class LinearProgram:
         """Cholesky factor of the (rows, rows) sums of (cells,) weights over each pair of rows; sums over each row."""
         sums = np.append(self._transformed(weights, summing=True), 0.0)
         normal: Reals = kernel.normal(sums, self.unions)
-        normal[np.diag_indices_from(normal)] *= 1 + 1e-12  # more than rounding takes off a pivot
+        normal[np.diag_indices_from(normal)] *= 1 + 1e-12  # more than the rounding of a pivot
         factor_kernel.factorise(normal, 1e-13)
         return normal, sums[self.anchors]
 
@@ -232,14 +230,14 @@ class LinearProgram:
         return transformed
 
     def following(self, cells: Codings, baseline: Codings) -> Effects:
-        """(all rows, n) integers: what one record in each dense cell weighs at the cells around the baseline."""
+        """(all rows, n) integers: the effect of one record in each dense cell on the cells around the baseline."""
         effect: Effects = rounding_kernel.effects(
             _swapped(self.codes(cells), baseline), self._released, self.strides, self._row_at
         )
         return effect
 
     def owed(self, dense: Counts, baseline: Codings) -> Reals:
-        """(all rows,) what the cells around the baseline have where all others have nothing, and sums are a table's."""
+        """(all rows,) the counts of the cells around the baseline if all others are 0 and the sums are a table's."""
         swaps = [_swapped(np.arange(n), b) for n, b in zip(self.sizes, baseline, strict=True)]
         sums = self._transformed(dense.reshape(self.sizes)[np.ix_(*swaps)].reshape(-1), summing=True)
         anchors, signed = self.rows @ self.strides, np.zeros(len(dense), np.int64)
@@ -250,12 +248,12 @@ class LinearProgram:
 
     @cached_property
     def _released(self) -> Codings:
-        """(sets,) the released sets of variables, a variable being a bit."""
+        """(sets,) the released sets of variables as bits."""
         return np.unique((self.rows > 0) @ (1 << np.arange(len(self.sizes))))
 
     @cached_property
     def _row_at(self) -> npt.NDArray[np.int32]:
-        """(cells,) the row whose levels a dense cell has, -1 where none has."""
+        """(cells,) the row whose levels a dense cell has, -1 if none."""
         found = np.full(len(self.truth), -1, np.int32)
         found[self.rows @ self.strides] = np.arange(len(self.rows))
         return found
@@ -268,24 +266,24 @@ class LinearProgram:
 
 
 def _independent(sums: Reals, unions: npt.NDArray[np.int32]) -> Codings:
-    """Rows that follow from none before them, as far as floating point tells, by (cells + 1,) weights of the cells.
+    """Rows that are independent of earlier ones in floating point, by (cells + 1,) weights of the cells.
 
-    One too few would let through tables that disagree with it, which are found out; one too many does no harm.
+    A missing row would admit wrong tables, which the check finds; a dependent one does no harm.
     """
     factor: Reals = kernel.normal(sums, unions)
     factor_kernel.factorise(factor, DEPENDENT)
     independent = np.isfinite(factor.diagonal())
-    independent[0] = True  # the total, of a table without a possible cell too
+    independent[0] = True  # the total, even without a possible cell
     return np.flatnonzero(independent)
 
 
 def steps_of(rows: int, cells: int, factors: int) -> int:
-    """What so many factors of normal equations take with all that goes with them, in 0.1 ms of a reference core."""
+    """Steps of so many factors of normal equations with their surroundings, in 0.1 ms of a reference core."""
     return factors * (10 + rows**3 // 5_000_000 + 40 * cells // 30_000)
 
 
 def is_affordable(knowledge: Knowledge, room: Room = ROOM) -> bool:
-    """Whether there are no levels or other facts, and room for the cells and independent released marginal cells."""
+    """Whether there are no levels or other facts, and cells and rows are within the limits."""
     schema = knowledge.schema
     return (
         schema.levels.is_flat
@@ -296,7 +294,7 @@ def is_affordable(knowledge: Knowledge, room: Room = ROOM) -> bool:
 
 
 def about(knowledge: Knowledge, room: Room = ROOM) -> tuple[int, int] | None:
-    """Steps that the centre takes and one end of a cell, about; None where the program has no room for it."""
+    """Approximate steps of the centre and of one end of a cell; None beyond the limits."""
     if not is_affordable(knowledge, room):
         return None
     rows, cells = _number_of_rows(knowledge.structure.essential, knowledge.schema.sizes), knowledge.schema.cells
@@ -311,7 +309,7 @@ def _check_size(knowledge: Knowledge) -> None:
         )
     if knowledge.facts:
         raise ReleaseError(
-            f"{knowledge.facts[0].source} tells more than whole marginals, and the linear program takes these alone; "
+            f"{knowledge.facts[0].source} is no whole marginal, and the linear program needs whole marginals; "
             "choose the method auto or collapse"
         )
     if knowledge.schema.cells > ROOM.cells:
@@ -328,7 +326,7 @@ def _check_size(knowledge: Knowledge) -> None:
 
 
 def _number_of_rows(release: Release, sizes: tuple[int, ...]) -> int:
-    """Counted up to the first sub-table beyond the limit: a release may have many of them."""
+    """Counted until the limit is exceeded: a release may have many sub-tables."""
     rows = 0
     for subtable in st.within_any_of(release.frontier):
         rows += int(np.prod([sizes[v] - 1 for v in st.members(subtable)], dtype=np.int64))
@@ -339,15 +337,14 @@ def _number_of_rows(release: Release, sizes: tuple[int, ...]) -> int:
 
 def _row_levels(release: Release, sizes: tuple[int, ...]) -> Iterator[Codings]:
     for subtable in sorted(st.within_any_of(release.frontier), key=lambda s: (st.dimension(s), s)):
-        kept = list(st.members(subtable))
-        for chosen in product(*(range(1, sizes[v]) for v in kept)):
+        members = list(st.members(subtable))
+        for chosen in product(*(range(1, sizes[v]) for v in members)):
             levels = np.zeros(len(sizes), np.int64)
-            levels[kept] = chosen
+            levels[members] = chosen
             yield levels
 
 
 def _frontier_minimum(truth: Counts, release: Release) -> Counts:
-    """The least released count over each dense cell."""
     least = np.full(truth.shape, truth.sum())
     for element in release.frontier:
         summed = tuple(v for v in range(truth.ndim) if not st.has(element, v))
@@ -364,7 +361,7 @@ class _Point:
     multipliers: Reals
 
     def direction(self, program: LinearProgram, factor: Reals, target: Reals | None = None) -> _Point:
-        """Newton's step to x * slack = target, 0 where none is given, and the released totals."""
+        """Newton's step to x * slack = target (default 0) and the released totals."""
         aim, sums = np.zeros(len(self.x)), np.zeros(len(program.totals))
         if target is not None:
             aim = np.where(program.allowed, target / self.slack, 0.0)
@@ -374,7 +371,7 @@ class _Point:
         return _Point(aim - self.x - self.x / self.slack * slack, slack, multipliers)
 
     def moved(self, program: LinearProgram, by: _Point, share: float) -> _Point:
-        """As far as x and slack stay positive, a share of it."""
+        """The iterate moved by a share of the step that keeps x and slack positive."""
         primal = min(1.0, share * kernel.room(self.x, by.x, program.allowed))
         dual = min(1.0, share * kernel.room(self.slack, by.slack, program.allowed))
         return _Point(self.x + primal * by.x, self.slack + dual * by.slack, self.multipliers + dual * by.multipliers)
@@ -427,28 +424,28 @@ def _gap(program: LinearProgram, point: _Point, cell: int, sign: int) -> float:
 
 
 def _product(one: Reals, other: npt.NDArray[Any]) -> float:
-    # not by `@`, which shares long sums among threads: what is proven must not depend on how many there are
+    # not by `@`, which divides long sums among threads: proofs must not depend on their number
     return float((one * other).sum())
 
 
 class Raised(NamedTuple):
-    """(rows,) whole multipliers, the scale to divide them by: every allowed cell costs no less than its weight."""
+    """(rows,) integer multipliers and their common divisor: every allowed cell costs at least its weight."""
 
     whole: Counts
     scale: int
 
     def bound(self, program: LinearProgram) -> int:
-        """Of what they were raised for, over all feasible tables: weak duality, in integers."""
+        """The bound over all feasible tables by weak duality, in integers."""
         ys, totals = self.whole.tolist(), program.totals.tolist()
-        # Python's integers: no product wraps around
+        # Python integers: products do not overflow
         return int(sum(y * total for y, total in zip(ys, totals, strict=True))) // self.scale
 
 
 def raised(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> Raised:
-    """Any (rows,) multipliers made such that they bound sign * cell.
+    """Any (rows,) multipliers changed so that they bound sign * cell.
 
-    They are rounded to a common denominator, and the total's is raised by the largest lack of any allowed cell's price.
-    Multipliers that are not finite or beyond 2^50 give the grand total.
+    They are rounded to a common denominator, and the total's is raised by the largest missing price of any allowed
+    cell. Multipliers that are not finite or beyond 2^50 give the grand total.
     """
     whole, scale = _whole(multipliers)
     slack = program.prices(whole)
@@ -458,12 +455,11 @@ def raised(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> 
 
 
 def _lowest(program: LinearProgram, multipliers: list[Reals], cell: int, sign: int) -> Raised:
-    """Of several multipliers those that bound sign * cell most closely."""
     return min((raised(program, one, cell, sign) for one in multipliers), key=lambda one: one.bound(program))
 
 
 def _whole(multipliers: Reals) -> tuple[Counts, int]:
-    """(rows,) multipliers in integers, and the number to divide them by; the total's alone where they are wild.
+    """(rows,) integer multipliers and their divisor; only the total's if they are unusable.
 
     Sums of them stay below 2^62.
     """
@@ -482,7 +478,7 @@ def named(program: LinearProgram, multipliers: Raised) -> Multipliers:
 
 
 def _table_at(path: list[Reals], program: LinearProgram, cell: int, values: list[int]) -> tuple[Counts | None, int]:
-    """A feasible table whose cell has one of the values, the first that has one, and factors that take as long."""
+    """A feasible table whose cell has one of the values, the first possible one, and the cost in factors."""
     factors = 0
     for value in values:
         found, taken = _rounded_at(_slice(path, cell, value), program, cell, value)
@@ -493,7 +489,7 @@ def _table_at(path: list[Reals], program: LinearProgram, cell: int, values: list
 
 
 def _slice(path: list[Reals], cell: int, value: int) -> Reals:
-    """The place of the path where the cell has the value; its end where it stops short of it."""
+    """The point of the path where the cell has the value; its end if it does not reach it."""
     for late, early in zip(path[:0:-1], path[-2::-1], strict=True):
         begun, ended = early[cell], late[cell]
         if (begun - value) * (ended - value) <= 0 and begun != ended:
@@ -503,12 +499,12 @@ def _slice(path: list[Reals], cell: int, value: int) -> Reals:
 
 
 def _rounded_at(x: Reals, program: LinearProgram, cell: int, value: int) -> tuple[Counts | None, int]:
-    """A feasible table near x with the value in the cell, None where none is found; factors that take as long."""
+    """A feasible table near x with the value in the cell, None if none is found; the cost in factors."""
     alone, rest = np.zeros(len(x), np.int64), x.copy()
-    alone[cell], rest[cell] = value, 0.0  # by itself: the rest has what it leaves
+    alone[cell], rest[cell] = value, 0.0  # separately: the rest has the remainder
     factors = 0
     if len(program.totals) > CHEAP_ROWS:
-        # where a factor is dear there mostly is one next to the interior point, which has many cells
+        # if a factor is expensive, there is usually one next to the interior point, which has many cells
         found, factors = _rounded(rest, program, cell, alone)
         if found is not None:
             return found, factors
@@ -518,11 +514,11 @@ def _rounded_at(x: Reals, program: LinearProgram, cell: int, value: int) -> tupl
 
 
 def _rounded(x: Reals, program: LinearProgram, cell: int, alone: Counts) -> tuple[Counts | None, int]:
-    """A feasible table near x, with the given cell as it is `alone`; factors that take as long.
+    """A feasible table near x, with the given cell fixed to `alone`; the cost in factors.
 
-    Once all other cells are chosen, those that differ from a baseline on a released sub-table only
-    follow, in integers. Where they are small in x they change places with others of which one
-    record weighs 1 or -1 there. The others are rounded, and mended while one that follows is negative.
+    Once all other cells are chosen, those that differ from a baseline on a released sub-table only follow, in integers.
+    If these are small in x, they are exchanged with others of which one record has the effect 1 or -1 there. The others
+    are rounded, and corrected while a dependent one is negative.
     """
     baselines = _baselines(x, program, cell)
     for tried, baseline in enumerate(baselines, 1):
@@ -546,7 +542,7 @@ def _swapped(codes: Codings, baseline: Codings) -> Codings:
 
 
 def _baselines(x: Reals, program: LinearProgram, cell: int) -> Codings:
-    """Large cells around which the cells that shall follow are large and do not include the given one."""
+    """Large cells whose dependent cells are large and do not include the given one."""
     heavy = program.codes(np.argsort(-x, kind="stable")[:BASELINES])
     scores = np.full(len(heavy), -np.inf)
     for k, baseline in enumerate(heavy):
@@ -559,14 +555,14 @@ def _baselines(x: Reals, program: LinearProgram, cell: int) -> Codings:
 
 
 def _gathered(x: Reals, program: LinearProgram, rest: Counts) -> Reals:
-    """The rest of the table on fewer and fewer cells, as far as that goes."""
+    """The rest of the table concentrated on fewer and fewer cells, as far as possible."""
     for threshold in THRESHOLDS:
         x = _projected(np.where(x > threshold, x, 0.0), program, rest, x)
     return x
 
 
 def _projected(x: Reals, program: LinearProgram, rest: Counts, otherwise: Reals) -> Reals:
-    """The solution of the released totals next to x in relative entropy and on its cells, by Newton's method."""
+    """The solution of the released totals nearest to x in relative entropy and on its cells, by Newton's method."""
     for _ in range(PROJECTIONS):
         factor, sums = program.normal(x)
         lack = rest - sums

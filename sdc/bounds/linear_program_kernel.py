@@ -1,6 +1,6 @@
-"""The linear program's arithmetic, compiled: sums over the cube, and what the rows have in common.
+"""The linear program's compiled arithmetic: sums over the cube, and common cells of rows.
 
-Kernels that call each other stay in this one module: Numba's cache does not see changes elsewhere.
+Kernels that call each other stay in this module: Numba's cache does not see changes elsewhere.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Codings: TypeAlias = npt.NDArray[np.int64]
 
 @kernel
 def transformed(dense: npt.NDArray[Any], sizes: Codings, summing: bool) -> npt.NDArray[Any]:
-    """(cells,) each the sum over the cells that have its levels where they are not 0; not summing: the transpose.
+    """(cells,) each the sum over the cells that have its non-zero levels; not summing: the transpose.
 
-    The last variables' steps are short, so they are treated with the array turned: then every inner loop is long.
+    The last variables have short steps, so the array is transposed for them: then every inner loop is long.
     """
     split, last = len(sizes), 1
     while split > 0 and last * last < len(dense):
@@ -53,7 +53,7 @@ def _transform(dense: npt.NDArray[Any], sizes: Codings, step: int, summing: bool
 
 @kernel
 def unions(levels: Codings, strides: Codings, cells: int) -> npt.NDArray[np.int32]:
-    """(rows, rows) of each pair, the first not after the second, the anchor of what is in both; `cells` if none."""
+    """(rows, rows) for each ordered pair the anchor of the cells in both; `cells` if there are none."""
     rows = len(levels)
     union = np.full((rows, rows), cells, np.int32)
     for r in range(rows):
@@ -71,7 +71,7 @@ def unions(levels: Codings, strides: Codings, cells: int) -> npt.NDArray[np.int3
 
 @kernel
 def normal(sums: Reals, union: npt.NDArray[np.int32]) -> Reals:
-    """(rows, rows) the sums at each pair's union, in the upper half, with (cells + 1,) sums of which the last is 0."""
+    """(rows, rows) the sums at each pair's union, in the upper half, from (cells + 1,) sums of which the last is 0."""
     rows = len(union)
     matrix = np.empty((rows, rows))
     for r in range(rows):

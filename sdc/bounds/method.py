@@ -1,4 +1,4 @@
-"""How far can a cell move, given a release: one question, many methods, and the choice among them."""
+"""The methods for bounds of cells, and the choice among them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
-# measured: exact methods take up to 0.2 s a cell of 256, and 4 s without a proof of 512 (2^9, 3-way)
+# measured: exact methods take up to 0.2 s for a cell of 256, and 4 s without a proof for one of 512 (2^9, 3-way)
 SMALL_TABLE_CELLS = 256
-# measured: 0.8 s a cell with 432 independent marginal cells
+# measured: 0.8 s for a cell with 432 independent marginal cells
 LINEAR_ROWS = 512
 
 MODULES = {
@@ -37,21 +37,21 @@ MODULES = {
 
 
 class Method(Protocol):
-    """Bounds of (n, variables) uint16 cells of the table, any cells, for whoever knows that of it.
+    """Bounds of (n, variables) uint16 cells of the table under the knowledge.
 
-    What is impossible is what the knowledge says, whatever the table says. ReleaseError where it cannot treat it.
+    The knowledge, not the table, determines impossible cells. Raises ReleaseError if the method cannot treat it.
     """
 
     def __call__(self, table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds: ...
 
 
 def method_names() -> tuple[str, ...]:
-    """What `cell_bounds` takes as a method, the choice of its own first."""
+    """The names for `cell_bounds`, the automatic choice first."""
     return ("auto", *MODULES)
 
 
 def method_called(name: str) -> Method:
-    """The method of that name, its solver or kernels imported only now; ReleaseError where there is none."""
+    """The method of that name, imported on demand; ReleaseError for an unknown name."""
     if name == "auto":
         return _auto
     if name not in MODULES:
@@ -60,24 +60,23 @@ def method_called(name: str) -> Method:
 
 
 def cell_bounds(table: Table, knowledge: Knowledge, cells: Codes, method: str = "auto") -> CellBounds:
-    """Bounds of (n, variables) cells of the table, zero cells too, for whoever knows that of it.
+    """Bounds of (n, variables) cells of the table, zero cells too, under the knowledge.
 
-    `auto` takes the cheapest method that is exact enough: explicit bounds where the release is
-    decomposable; else nested bounds, and for the cells that they leave open it splits the release at released
-    separators and takes for each component the explicit solution of dichotomous tables, an exact method (at most
-    256 cells), the linear program (at most 2^19 cells and 512 independent marginal cells), or collapse.
-    `CellBounds.method` says which.
-    ReleaseError for an unknown method or knowledge of another table.
+    `auto` takes the fastest method that is exact enough: explicit bounds for a decomposable release; else nested
+    bounds, and for cells that they leave open it splits the release at released separators and takes for each component
+    the explicit solution of dichotomous tables, an exact method (at most 256 cells), the linear program (at most 2^19
+    cells and 512 independent marginal cells), or collapse. `CellBounds.method` has the choice. Raises ReleaseError for
+    an unknown method or knowledge of another table.
     """
     knowledge.check_is_of(table)
     return method_called(method)(table, knowledge, cells)
 
 
 def cheap_bounds(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
-    """Bounds that are nearly free for all cells at once: explicit where the release is decomposable, else nested.
+    """Fast bounds for all cells at once: explicit if the release is decomposable, else nested.
 
-    Exact in the first case, outer and inner in the second. Asked again with the same `marginals` and knowledge it
-    costs a few array operations a clique.
+    Exact in the first case, outer and inner in the second. A repeated call with the same `marginals` and knowledge
+    costs a few array operations for each clique.
     """
     if knowledge.structure.decomposition is None:
         return nested.bounds_at(marginals, knowledge)
@@ -85,7 +84,7 @@ def cheap_bounds(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
 
 
 def is_small(schema: Schema) -> bool:
-    """Whether `auto` runs an exact method on what the cheap bounds leave open."""
+    """Whether `auto` runs an exact method on cells that the cheap bounds leave open."""
     return schema.cells <= SMALL_TABLE_CELLS
 
 
@@ -107,7 +106,7 @@ def _of_component(table: Table, knowledge: Knowledge, cells: Codes) -> CellBound
         return dichotomous.bounds(table, knowledge, cells)
     if is_small(table.schema):
         return method_called("exact")(table, knowledge, cells)
-    # the linear program looks at all cells, collapse at one cell's surroundings: as a rule it is tighter
+    # the linear program uses all cells, collapse the surroundings of one: usually it is tighter
     affordable = linear_program.is_affordable(knowledge, linear_program.Room(LINEAR_ROWS))
     name = "linear-program" if affordable else "collapse"
     return method_called(name)(table, knowledge, cells)

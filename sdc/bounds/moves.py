@@ -9,14 +9,14 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Codes, Table
 
-BOUNDS_NODES = 1_000  # some 0.1 s a cell and way
+BOUNDS_NODES = 1_000  # some 0.1 s for each cell and direction
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     """Inner bounds of (n, variables) cells; outer is [0, min over the frontier of n_S(i_S)].
 
-    Each cell is moved as far as `BOUNDS_NODES` nodes of search allow, down and then up, every table found is
-    checked in integers and serves all the cells. ReleaseError where `can_search` says no.
+    Each cell moves down and up as far as `BOUNDS_NODES` nodes of search allow; every table is checked in integers and
+    serves all cells. Raises ReleaseError if `can_search` refuses.
     """
     marginals = CellMarginals(table, cells)
     outer = frontier_bounds(marginals, knowledge.release)

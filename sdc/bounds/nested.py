@@ -1,4 +1,4 @@
-"""Between two decomposable releases: inner bounds from one around the release, outer from those within it."""
+"""Bounds between two decomposable releases: inner ones from a larger release, outer ones from smaller releases."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     """Outer and inner bounds at the cells of `marginals`.
 
-    inner  the sharp bounds under a chordal cover of the release and of the hull of every other fact:
-           its feasible tables are feasible for the release too ([DKS] theorem 1 gives both ends);
-           [count, count] at worst
-    outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the
-           decomposable releases within the release that `Structure.spanning_sequences` finds; of structural
-           zeros it knows the cell itself alone, which has [0, 0]
+    inner  the sharp bounds under a chordal cover of the release and of the hulls of all facts: its feasible tables are
+           feasible for the release too ([DKS] theorem 1 gives both ends); at worst [count, count]
+    outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the decomposable releases
+           within
+           the release from `Structure.spanning_sequences`; structural zeros count for the cell itself only: [0, 0]
     """
     inner = covering_bounds(marginals, knowledge)
     outer = frontier_bounds(marginals, knowledge.structure.essential)
-    # of a floating cell the explicit bound is that of its marginal cell, and says nothing of one cell in it
+    # for a floating cell the explicit bound is that of its marginal cell, and no bound of a single cell
     floating = knowledge.is_floating(marginals.cells)
     for within in () if floating.all() else knowledge.structure.spanning_sequences:
         np.maximum(outer[:, 0], np.where(floating, 0, explicit_lower(marginals, within)), out=outer[:, 0])
@@ -38,8 +37,8 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
 
 
 def frontier_bounds(marginals: CellMarginals, release: Release) -> Intervals:
-    """(n, 2) [0, min over the frontier of n_S(i_S)], the outer bounds that need no thought."""
-    # the frontier is enough: a marginal of fewer variables has no smaller count
+    """(n, 2) [0, min over the frontier of n_S(i_S)], the simplest outer bounds."""
+    # the frontier is enough: smaller marginals have no smaller counts
     upper = marginals.at(release.frontier[0])
     for element in release.frontier[1:]:
         upper = np.minimum(upper, marginals.at(element))

@@ -1,4 +1,4 @@
-"""Reducible releases: components at released separators are bounded on their own, and their bounds combine."""
+"""Reducible releases: components at released separators are bounded separately, and their bounds combined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sdc.model.table import Codes, Table
 
 
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Bounds of (n, variables) cells: branch and bound on each component, explicit where it is one sub-table."""
+    """Bounds of (n, variables) cells: branch and bound on each component, explicit for a single sub-table."""
     return bounds_by(branch_and_bound.bounds, table, knowledge, cells)
 
 
@@ -21,10 +21,9 @@ def bounds_by(component_bounds: Bounds, table: Table, knowledge: Knowledge, cell
     """Bounds of (n, variables) cells from those of the components' marginal cells ([DKS], reducible models).
 
     They combine as in `cell_bounds.combine`: exact bounds of the components give exact ones. The variables of a
-    structural zero stay in one component, so no impossible cell is filled.
-
-    A component within a released sub-table is known; `component_bounds` is asked once for the different
-    cells of each other one, and where it is alone for the cells as they are.
+    structural zero stay in one component, so no impossible cell is filled. A component within a released sub-table is
+    known; for each other one `component_bounds` is called once with its distinct cells, or with the cells unchanged if
+    it is the only one.
     """
 
     @on_covered_variables
@@ -48,7 +47,7 @@ def _of_component(
         counts = table.marginal_at(part, cells)
         known = np.stack([counts, counts], axis=1)
         return known, known
-    # many cells share a marginal cell, and bounding one is what costs
+    # many cells share a marginal cell, whose bounds are expensive
     marginal_cells = table.schema.marginal_cells(cells, part)
     different, row = np.unique(marginal_cells, axis=0, return_inverse=True)
     found = component_bounds(table.marginal(part), knowledge.within(part), different)

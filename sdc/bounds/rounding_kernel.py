@@ -1,6 +1,6 @@
-"""Rounding of the linear program's tables to integers, compiled: cells that follow from the others, and their mending.
+"""Compiled rounding of the linear program's tables to integers: dependent cells, and their correction.
 
-Kernels that call each other stay in this one module: Numba's cache does not see changes elsewhere.
+Kernels that call each other stay in this module: Numba's cache does not see changes elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdc.compiled import inner, kernel
 
-SMALL = 10.0  # records; what follows and is larger is hardly made negative by rounding the others
+SMALL = 10.0  # records; larger dependent cells rarely become negative by rounding the others
 
 Reals: TypeAlias = npt.NDArray[np.float64]
 Codings: TypeAlias = npt.NDArray[np.int64]
@@ -22,14 +22,14 @@ Effects: TypeAlias = npt.NDArray[np.float32]  # integers, which are exact up to 
 
 @kernel
 def effects(codes: Codings, released: Codings, strides: Codings, row_at: npt.NDArray[np.int32]) -> Effects:
-    """(rows, n) integers: what one record in each cell weighs at the cells that follow, which agree with a row.
+    """(rows, n) integers: the effect of one record in each cell on the dependent cells, one for each row.
 
     codes     (n, variables) with the baseline as level 0
-    released  (sets,) of variables, with all that are within them
+    released  (sets,) of variables, with all subsets
     row_at    (cells,) the row whose levels a dense cell has, or -1
 
-    A cell weighs at the rows of the released sets S within the set D of the variables where it is off the baseline, by
-    inclusion and exclusion over the released sets between S and D. Cost: O(n sets variables).
+    A cell affects the rows of the released sets S within the set D of its variables off the baseline, by inclusion and
+    exclusion over the released sets between S and D. Cost: O(n sets variables).
     """
     effect = np.zeros((row_at.max() + 1, len(codes)), np.float32)
     inside = np.empty(len(released), np.int64)
@@ -44,7 +44,7 @@ def effects(codes: Codings, released: Codings, strides: Codings, row_at: npt.NDA
                 inside[many] = subset
                 sums[subset] = _sign(subset)
                 many += 1
-        # sums over supersets, a variable at a time; of sets that are not released there is nothing to add
+        # sums over supersets, a variable at a time; unreleased sets add nothing
         for v in range(codes.shape[1]):
             if apart >> v & 1:
                 for subset in inside[:many]:
@@ -73,7 +73,7 @@ def _sign(subset: int) -> int:
 
 @kernel
 def exchange(effect: Effects, owed: Reals, free: Codings, following: Codings, x: Reals) -> None:
-    """In place: cells that follow and are small in x change places with larger free ones, by pivots of 1 or -1."""
+    """In place: exchange dependent cells that are small in x with larger free ones, by pivots of 1 or -1."""
     weights = np.zeros(len(free))
     for i in range(len(effect)):
         for j in range(len(free)):
@@ -116,7 +116,7 @@ def _pivot(effect: Effects, owed: Reals, weights: Reals, i: int, j: int) -> None
 
 @kernel
 def rounded(x: Reals, effect: Effects, following: Reals, owed: Reals, steps: int) -> tuple[Codings, Codings]:
-    """Integers next to (n,) x, and the (rows,) counts that follow: owed less effect @ integers."""
+    """Integers next to (n,) x, and the (rows,) dependent counts: owed less effect @ integers."""
     rows = _rows(effect)
     columns = _turned(rows, len(x))
     counts = _rounded_one_by_one(x, columns, following)
@@ -139,9 +139,9 @@ def rounded(x: Reals, effect: Effects, following: Reals, owed: Reals, steps: int
                 left[i] -= change * np.int64(columns[2][e])
                 _note(gains, rows, i, left[i], weights[i])
             counts[j] += change
-            waiting[j] = step + 4  # not back at once, or two cells would take turns
+            waiting[j] = step + 4  # not back at once, or two cells would alternate
             continue
-        # nothing helps: what is negative weighs more from now on, which leads out of a local minimum
+        # no move helps: negative rows get more weight, which leaves a local minimum
         for i in range(len(left)):
             if left[i] < 0:
                 weights[i] += 1
@@ -151,7 +151,7 @@ def rounded(x: Reals, effect: Effects, following: Reals, owed: Reals, steps: int
 
 @inner
 def _rows(effect: Effects) -> Entries:
-    """Of each row the places and the values of its entries that are not 0, and where they begin."""
+    """The positions and values of the non-zero entries of each row, and where they begin."""
     start = np.zeros(len(effect) + 1, np.int64)
     for i in range(len(effect)):
         start[i + 1] = start[i] + np.count_nonzero(effect[i])
@@ -167,7 +167,6 @@ def _rows(effect: Effects) -> Entries:
 
 @inner
 def _turned(rows: Entries, columns: int) -> Entries:
-    """The same of each column."""
     start = np.zeros(columns + 1, np.int64)
     for j in rows[1]:
         start[j + 1] += 1
@@ -189,7 +188,7 @@ def _take(left: Codings, columns: Entries, j: int, change: int) -> None:
 
 @inner
 def _rounded_one_by_one(x: Reals, columns: Entries, following: Reals) -> Codings:
-    """Down or up, whichever leaves the smaller squared error in what follows, by its size."""
+    """Round down or up, whichever leaves the smaller squared error of the dependent cells, relative to their size."""
     counts = np.empty(len(x), np.int64)
     error = np.zeros(len(following))
     weights = 1.0 / np.maximum(following, 0.3)
@@ -210,7 +209,7 @@ def _rounded_one_by_one(x: Reals, columns: Entries, following: Reals) -> Codings
 
 @inner
 def _note(gains: Codings, rows: Entries, i: int, left: int, weight: int) -> None:
-    """Adds what one fewer (0) or one more (1) of each cell does for a row's weighted negative part."""
+    """Add the gain of one fewer (0) or one more (1) in each cell for a row's weighted negative part."""
     now = min(0, left)
     for e in range(rows[0][i], rows[0][i + 1]):
         j, value = rows[1][e], int(rows[2][e])
@@ -220,7 +219,7 @@ def _note(gains: Codings, rows: Entries, i: int, left: int, weight: int) -> None
 
 @inner
 def _best_move(counts: Codings, gains: Codings, waiting: Codings, step: int) -> tuple[int, int]:
-    """The cell and the change by one that lower the weighted negative part most; cell -1 where none does."""
+    """The cell and the change by one that lower the weighted negative part most; cell -1 if none does."""
     best, chosen, change = 0, -1, 0
     for j in range(len(counts)):
         if waiting[j] > step:

@@ -18,20 +18,19 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 MAX_SUPER_CELLS = 1 << 22
-MAX_CATEGORIES = 12  # of which there are (3^12 - 2^13 + 1) / 2 = 261,625 splits in two
-# measured: 11 sweeps at most on tables with counts up to 10^6, whatever the release
+MAX_CATEGORIES = 12  # with (3^12 - 2^13 + 1) / 2 = 261,625 splits in two
+# measured: at most 11 sweeps on tables with counts up to 10^6, for any release
 SWEEPS_A_BIT = 16
 
 
 @on_covered_variables
 def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
-    """Outer bounds of (n, variables) cells, in records, as `propagate` has them; inner is the count.
+    """Outer bounds of (n, variables) cells, in records, by `propagate`; inner is the count.
 
-    Sharp for decomposable releases and for dichotomous tables with all (k-1)-way marginals ([DKS]
-    section 4). One propagation serves all cells: about 3^I / 2^I operations a super-cell, variable
-    and sweep, of which `propagate` makes a bounded number. It starts from 0 at every impossible cell, so
-    super-cells of impossible cells alone become 0 too. ReleaseError beyond 2^22 super-cells or 12 categories of a
-    variable, and as `propagate`.
+    Sharp for decomposable releases and for dichotomous tables with all (k-1)-way marginals ([DKS] section 4). One
+    propagation serves all cells: about 3^I / 2^I operations for each super-cell, variable and sweep, with a limited
+    number of sweeps. Impossible cells start at 0, so super-cells of impossible cells become 0 too. Raises ReleaseError
+    beyond 2^22 super-cells or 12 categories of a variable, and as `propagate`.
     """
     lower, upper = super_cell_bounds(table, knowledge)
     place = tuple((1 << column.astype(np.int64)) - 1 for column in cells.T)
@@ -46,7 +45,7 @@ def super_cells(schema: Schema) -> int:
 
 
 def is_affordable(schema: Schema, limit: int = MAX_SUPER_CELLS) -> bool:
-    """Whether the super-cells are at most `limit`, and the ways to split one variable's categories are few."""
+    """Whether the super-cells are at most `limit`, and no variable has too many splits."""
     return max(schema.keys.sizes) <= MAX_CATEGORIES and super_cells(schema) <= limit
 
 
@@ -77,14 +76,14 @@ def super_cell_bounds(table: Table, knowledge: Knowledge) -> tuple[Counts, Count
     return lower, upper
 
 
-def _known_subsets(kept: SubTable, schema: Schema) -> Counts:
-    """Places of an axis' subsets of categories that a sub-table with these variables of it tells: unions of groups.
+def _known_subsets(own_variables: SubTable, schema: Schema) -> Counts:
+    """Positions of an axis' subsets of categories that its variables in the sub-table identify: unions of groups.
 
-    Of none the set of all categories, which is the last.
+    Without such variables, the set of all categories, which is the last.
     """
-    if not kept:
+    if not own_variables:
         return np.array([-1])
-    (finest,) = st.members(schema.levels.telling(kept))
+    (finest,) = st.members(schema.levels.finest(own_variables))
     masks = np.zeros(schema.sizes[finest], np.int64)
     np.add.at(masks, schema.levels.groups[finest], 1 << np.arange(len(schema.levels.groups[finest])))
     unions = np.zeros(1, np.int64)
@@ -104,7 +103,7 @@ def _super_cell_counts(table: Table) -> Counts:
 
 @lru_cache(maxsize=16)
 def _splits(subsets: int) -> Counts:
-    """(n, 3) t1, t3 and t2 for each way to split a subset of categories into two non-empty ones."""
+    """(n, 3) t1, t3 and t2 for each split of a subset of categories into two non-empty ones."""
     masks = range(1, subsets + 1)
     # each split once, by its part with the smaller number
     ways = [(a - 1, w - a - 1, w - 1) for w in masks for a in st.submasks(w) if 0 < a < w - a]
@@ -112,11 +111,11 @@ def _splits(subsets: int) -> Counts:
 
 
 def propagate(lower: Counts, upper: Counts) -> int:
-    """Narrow the bounds in place by t1 + t3 = t2 along every axis until nothing moves; how many sweeps that took.
+    """Narrow the bounds in place by t1 + t3 = t2 along every axis until nothing changes; return the number of sweeps.
 
-    Stops after `SWEEPS_A_BIT` sweeps a bit of the counts: bounds that come towards each other record by record would
-    take as many sweeps as there are records, and what they are by then is outer too.
-    ReleaseError where a lower bound passes an upper one: no table agrees with the marginals.
+    Stops after `SWEEPS_A_BIT` sweeps for each bit of the counts: bounds that approach each other record by record would
+    take as many sweeps as records; the bounds so far are valid outer ones. Raises ReleaseError if a lower bound exceeds
+    an upper one: no table agrees with the marginals.
     """
     from sdc.bounds.shuttle_kernel import narrow
 

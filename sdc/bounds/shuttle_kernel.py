@@ -1,4 +1,4 @@
-"""The shuttle's propagation, compiled: t1 + t3 = t2 along one axis of all super-cells."""
+"""The shuttle's compiled propagation: t1 + t3 = t2 along one axis of all super-cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Counts = npt.NDArray[np.int64]
 
 @kernel
 def narrow(low: Counts, up: Counts, splits: Counts, subsets: int, step: int) -> bool:
-    """In place on (super-cells,) bounds, along the axis with so many subsets and that step; whether any has moved.
+    """In place on (super-cells,) bounds, along the axis with so many subsets and that step; returns whether any
+    changed.
 
     splits  (n, 3) t1, t3, t2 on the axis
     """

@@ -1,4 +1,4 @@
-"""How far can a super-cell move, given a release: the count of a product of sets of categories ([DKS] section 4)."""
+"""Bounds of super-cells under a release: the counts of products of sets of categories ([DKS] section 4)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ from sdc.model.table import Table
 
 Ends = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """(n, 2) outer and inner bounds."""
-Asked = Sequence[SuperCell]
-TOLD, PROGRAM, COLLAPSE, FRACTIONAL = "released", "integer-program", "collapse", "fractional"
+SuperCells = Sequence[SuperCell]
+IMPLIED, PROGRAM, COLLAPSE, FRACTIONAL = "released", "integer-program", "collapse", "fractional"
 
 
-def bounds(table: Table, knowledge: Knowledge, super_cells: Asked, method: str = "auto") -> SuperCellBounds:
-    """Bounds of super-cells of the table for whoever knows that of it, sharp where the method is exact.
+def bounds(table: Table, knowledge: Knowledge, super_cells: SuperCells, method: str = "auto") -> SuperCellBounds:
+    """Bounds of super-cells of the table under the knowledge, sharp if the method is exact.
 
-    `auto` has the counts of those that the release tells, and of the others the integer program on the covered
-    variables, of at most 4,096 cells; in larger tables, and where that loses nothing, collapse: every variable with
-    two categories, those of the super-cell and the rest. `fractional` is of tables of fractions, see
-    `fractional.sums`.
-    ReleaseError for a method that bounds single cells alone, beyond its limits, and for knowledge of another table.
+    `auto` takes the counts of super-cells that the release implies, and for others the integer program on the covered
+    variables, of at most 4,096 cells; in larger tables, and if it loses nothing, collapse: every variable has two
+    categories, those of the super-cell and the rest. `fractional` is for tables of fractions, see `fractional.sums`.
+    Raises ReleaseError for a method for single cells, beyond its limits, and for knowledge of another table.
     """
     knowledge.check_is_of(table)
     if method not in TAKEN:
@@ -49,76 +48,75 @@ def bounds(table: Table, knowledge: Knowledge, super_cells: Asked, method: str =
 
 
 def _bounded(table: Table, knowledge: Knowledge, one: SuperCell, method: str) -> tuple[str, Ends]:
-    """By which method, and the (1, 2) bounds."""
-    kept = knowledge.structure.looked_at
-    wholly, partly = one.within(kept, table.schema)
-    if kept != st.full(len(table.schema)):
-        table = table.marginal(kept)
+    """The method, and the (1, 2) bounds."""
+    used = knowledge.structure.looked_at
+    wholly, partly = one.within(used, table.schema)
+    if used != st.full(len(table.schema)):
+        table = table.marginal(used)
     known = knowledge.reduced
     name = _chosen(table, known, wholly, partly) if method == "auto" else method
-    # records of a marginal cell that has a part in it may all be in it, or none of them
-    asked = [*dict.fromkeys(one for one in (wholly, partly) if one is not None)]
-    outer, inner = METHODS[name](table, known, asked)
+    # the records of a partly covered marginal cell may all be in the super-cell, or none
+    super_cells = [*dict.fromkeys(one for one in (wholly, partly) if one is not None)]
+    outer, inner = METHODS[name](table, known, super_cells)
     for ends in (outer, inner):
         ends[-1, 0] = ends[0, 0] if wholly is not None else 0
     return name, (outer[-1:], inner[-1:])
 
 
 def _chosen(table: Table, knowledge: Knowledge, *ends: SuperCell | None) -> str:
-    """The method for a super-cell by what its ends are those of, None for nothing."""
-    asked = [one for one in ends if one is not None]
-    if all(_is_told(table.schema, knowledge, one) for one in asked):
-        return TOLD
-    if all(_loses_nothing(table.schema, knowledge, one) for one in asked):
+    """The method for a super-cell by the super-cells of its ends, None for an empty one."""
+    super_cells = [one for one in ends if one is not None]
+    if all(_is_implied(table.schema, knowledge, one) for one in super_cells):
+        return IMPLIED
+    if all(_loses_nothing(table.schema, knowledge, one) for one in super_cells):
         return COLLAPSE
     return PROGRAM if table.schema.cells <= integer_program.MAX_CELLS else COLLAPSE
 
 
-def _is_told(schema: Schema, knowledge: Knowledge, one: SuperCell) -> bool:
-    """Whether it is a sum of counts of a sub-table that is released."""
+def _is_implied(schema: Schema, knowledge: Knowledge, one: SuperCell) -> bool:
     both = (one.within(element, schema) for element in knowledge.release.frontier)
     return any(wholly == partly for wholly, partly in both)
 
 
-def _counts(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    """The counts that each has, as both ends: those of what is told."""
-    counts = np.array([[one.count(table)] * 2 for one in asked], np.int64)
+def _counts(table: Table, knowledge: Knowledge, super_cells: SuperCells) -> Ends:
+    counts = np.array([[one.count(table)] * 2 for one in super_cells], np.int64)
     return counts, counts.copy()
 
 
-def _by_integer_program(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
+def _by_integer_program(table: Table, knowledge: Knowledge, super_cells: SuperCells) -> Ends:
     integer_program.check_size(table)
-    equations, groups = MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in asked]
+    equations, groups = MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in super_cells]
     return integer_program.sums(equations, groups, table.total)
 
 
-def _by_enumeration(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    return enumeration.sums(table, knowledge, [one.places(table.schema) for one in asked])
+def _by_enumeration(table: Table, knowledge: Knowledge, super_cells: SuperCells) -> Ends:
+    return enumeration.sums(table, knowledge, [one.places(table.schema) for one in super_cells])
 
 
-def _by_fractions(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
+def _by_fractions(table: Table, knowledge: Knowledge, super_cells: SuperCells) -> Ends:
     if table.schema.cells > integer_program.MAX_CELLS:
         raise ReleaseError(
             f"the table has {table.schema.cells} cells, and bounds over fractions take at most "
-            f"{integer_program.MAX_CELLS}; leave fractional out, or ask of a table of fewer variables"
+            f"{integer_program.MAX_CELLS}; leave fractional out, or choose fewer variables"
         )
-    return fractional.sums(MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in asked])
+    return fractional.sums(MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in super_cells])
 
 
-def _by_shuttle(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    """Of every super-cell at once; inner is the count."""
+def _by_shuttle(table: Table, knowledge: Knowledge, super_cells: SuperCells) -> Ends:
     lower, upper = shuttle.super_cell_bounds(table, knowledge)
-    places = [tuple(sum(1 << code for code in own) - 1 for own in one.codes) for one in asked]
-    return np.array([[lower[place], upper[place]] for place in places], np.int64), _counts(table, knowledge, asked)[1]
+    places = [tuple(sum(1 << code for code in own) - 1 for own in one.codes) for one in super_cells]
+    return np.array([[lower[place], upper[place]] for place in places], np.int64), _counts(
+        table, knowledge, super_cells
+    )[1]
 
 
-def _by_collapse(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    """Of tables in which each is a cell; inner is the count, but where collapsing them loses nothing.
+def _by_collapse(table: Table, knowledge: Knowledge, super_cells: SuperCells) -> Ends:
+    """Bounds from tables in which each super-cell is a cell; inner is the count, unless collapsing loses nothing.
 
-    Levels are variables of their own there. Structural zeros and other facts are not made use of.
+    Levels are variables of their own there. Structural zeros and other facts are not used.
     """
     outer, inner = list[Intervals](), list[Intervals]()
-    for one in asked:
+    for one in super_cells:
         collapsed = _collapsed(table, one)
         known = Knowledge.of(collapsed, knowledge.flat.release, NO_ZEROS, NO_FACTS)
         found = cell_bounds(collapsed, known, np.zeros((1, len(collapsed.schema)), np.uint16))
@@ -130,10 +128,10 @@ def _by_collapse(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
 
 
 def _loses_nothing(schema: Schema, knowledge: Knowledge, one: SuperCell) -> bool:
-    """Whether every table that agrees once variables are collapsed is that of some that agrees now.
+    """Whether every table that agrees after collapsing variables comes from one that agrees now.
 
-    So it is of a variable in one frontier sub-table alone, whose categories can be told apart again in each of its
-    cells; and of one whose categories are but named anew.
+    That holds for a variable in one frontier sub-table only, whose categories can be separated in each of its cells;
+    and for a variable whose categories are only renamed.
     """
     if not schema.levels.is_flat or knowledge.zeros or knowledge.facts:
         return False
@@ -143,7 +141,7 @@ def _loses_nothing(schema: Schema, knowledge: Knowledge, one: SuperCell) -> bool
 
 
 def _collapsed(table: Table, one: SuperCell) -> Table:
-    """The table with one or two categories a variable, the first of them those that the super-cell has."""
+    """The table with at most two categories for each variable, first those of the super-cell."""
     schema, flat = table.schema, table.flat
     variables, codes = list[Variable](), np.empty_like(flat.codes)
     for v, own in enumerate(flat.schema.variables):
@@ -154,8 +152,8 @@ def _collapsed(table: Table, one: SuperCell) -> Table:
     return Table.of(Schema(tuple(variables)), codes, table.counts)
 
 
-METHODS: dict[str, Callable[[Table, Knowledge, Asked], Ends]] = {
-    TOLD: _counts,
+METHODS: dict[str, Callable[[Table, Knowledge, SuperCells], Ends]] = {
+    IMPLIED: _counts,
     PROGRAM: _by_integer_program,
     "enumeration": _by_enumeration,
     "shuttle": _by_shuttle,
@@ -167,7 +165,7 @@ TAKEN = ("auto", PROGRAM, "enumeration", "shuttle", COLLAPSE, FRACTIONAL)
 
 @dataclass(frozen=True, eq=False)
 class SuperCellUnit:
-    """Super-cells whose bounds a method gives under what is known."""
+    """Super-cells for a method, with the knowledge."""
 
     knowledge: Knowledge
     super_cells: tuple[SuperCell, ...]
@@ -175,13 +173,12 @@ class SuperCellUnit:
 
 
 def bounds_of_super_cells(table: Table, unit: SuperCellUnit) -> SuperCellBounds:
-    """What a worker does of it."""
     return bounds(table, unit.knowledge, unit.super_cells, unit.method)
 
 
 def super_cells_in_units(
-    table: Table, knowledge: Knowledge, asked: Asked, method: str, executor: Executor
+    table: Table, knowledge: Knowledge, super_cells: SuperCells, method: str, executor: Executor
 ) -> SuperCellBounds:
     """`bounds`, each super-cell a unit; InputError as `bounds`."""
-    units = [SuperCellUnit(knowledge, (one,), method) for one in asked]
+    units = [SuperCellUnit(knowledge, (one,), method) for one in super_cells]
     return SuperCellBounds.concatenated(list(executor.run(bounds_of_super_cells, table, units)))

@@ -1,4 +1,4 @@
-"""The commands about builds: the whole one and its plan, and what run folders tell."""
+"""Commands about builds and their run folders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from sdc.commands.options import (
     write_page,
 )
 from sdc.model.errors import ConfigError
-from sdc.refusal import MEND, NOT_RELEASABLE
+from sdc.refusal import ERROR, NOT_RELEASABLE
 
 SIZES = {
     "records": "records",
@@ -52,13 +52,12 @@ def run(
     watch: Watch = False,
     watch_port: WatchPort = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Make a new build of a published config, in a new folder, judged beside it.")
+        bool, typer.Option("--again", help="Build a published config again in a new folder, judged together with it.")
     ] = False,
 ) -> Answer:
     """Build a release and its audit report from a config.
 
-    This is the whole build: it counts the microdata, searches, assesses and publishes. A build that was published is
-    verified and not made again.
+    The build counts the microdata, searches, assesses and publishes. A published build is verified and not made again.
     """
     from flows.run import run as run_build
     from sdc.commands.releases import print_release
@@ -95,11 +94,11 @@ def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_po
 def plan(
     config: ConfigPath,
     settings: Settings,
-    quick: Annotated[bool, typer.Option("--quick", help="Try nothing: sizes and memory in seconds, no times.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Sizes and memory only, within seconds; no times.")] = False,
 ) -> Answer:
-    """Estimate the time, memory and disk that a build needs.
+    """Estimate the time, memory and disk of a build.
 
-    Short trials measure the time. Nothing is written. A build that does not fit is refused.
+    Short test runs measure the time. Nothing is written. A build that does not fit is refused.
     """
     from sdc.execution.cluster import open_executor
     from sdc.executor import IN_PROCESS
@@ -121,8 +120,8 @@ def _print_plan(result: Mapping[str, Any], quick: bool) -> None:
     for name, key in SIZES.items():
         print(f"{name:20}{result[key]:,}")
     if result["floor"]:
-        most = f", the widest {result['most_listed']:,} where they are more" if result["most_listed"] else ""
-        print(f"of the sub-tables only those of critical width {result['floor']} or more are listed{most}")
+        most = f", at most the widest {result['most_listed']:,}" if result["most_listed"] else ""
+        print(f"only sub-tables of critical width {result['floor']} or more are listed{most}")
     print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'seconds':>16}")
     for stage in result["stages"]:
         size, seconds = f"{stage['memory_mib']:8} MiB", _span(stage)
@@ -130,36 +129,32 @@ def _print_plan(result: Mapping[str, Any], quick: bool) -> None:
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
-    print(
-        f"reading       in a process of at most {result['reader_limit_mib']} MiB beside each worker, within its memory"
-    )
+    print(f"reading       in a process of at most {result['reader_limit_mib']} MiB per worker, within its memory")
     print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
-    print("time          not tried; leave out --quick" if quick else f"time          about {_span(result)} s")
+    print("time          not measured; omit --quick" if quick else f"time          about {_span(result)} s")
 
 
 def _span(planned: Mapping[str, Any]) -> str:
-    """From what the trials took to what the budget allows."""
     least, most = planned["seconds"], planned["seconds_at_most"]
     if least is None:
-        return "not tried"
+        return "not measured"
     return f"{least:.0f} to {most:.0f}" if round(most) > round(least) else f"{least:.0f}"
 
 
 @command(PUBLISH)
 def verify(
     folder: Annotated[
-        Path, typer.Argument(parser=run_path, metavar="RUN_FOLDER", help="A build, or what was published.")
+        Path,
+        typer.Argument(parser=run_path, metavar="RUN_FOLDER", help="A run folder or a published folder."),
     ],
     settings: Settings,
     published: Annotated[
-        bool, typer.Option("--published", help="FOLDER is what was published, without the table: check it by --key.")
+        bool, typer.Option("--published", help="Check a published folder, without the table, by --key.")
     ] = False,
     key: Annotated[
-        Path | None, file_option("The signer's public key in PEM, from elsewhere than FOLDER.", "--key")
+        Path | None, file_option("The signer's public key in PEM, not from the folder itself.", "--key")
     ] = None,
-    config: Annotated[
-        Path | None, file_option("The config that the build claims to be of, with what is set.", "--config")
-    ] = None,
+    config: Annotated[Path | None, file_option("The config of the build, with its settings.", "--config")] = None,
 ) -> Answer:
     """Verify a build or a published folder, independently of its search.
 
@@ -169,11 +164,11 @@ def verify(
     if possible; otherwise the output says that they are taken from the run folder.
     """
     if published != (key is not None):
-        raise ConfigError("--published and --key go together; give both for what was published, neither for a build")
+        raise ConfigError("--published and --key go together; give both for a published folder, neither for a build")
     if published and config is not None:
-        raise ConfigError("--config is of a build; leave it out, or leave out --published and --key")
+        raise ConfigError("--config is for a build; omit it, or omit --published and --key")
     if settings and config is None:
-        raise ConfigError("--set is for the config that the build claims to be of; give --config too")
+        raise ConfigError("--set changes the config of a build; give --config too")
     return _verified_run(folder, config, settings) if key is None else _verified_published(folder, key)
 
 
@@ -182,7 +177,7 @@ def _verified_published(folder: Path, key: Path) -> Answer:
 
     found = dict(verify_folder(folder, key))
     facts = {"published": str(folder), "verified": True, "checks": found}
-    return Answer(facts, lambda: print("\n".join(f"{what:14}{said}" for what, said in found.items())))
+    return Answer(facts, lambda: print("\n".join(f"{what:14}{result}" for what, result in found.items())))
 
 
 def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> Answer:
@@ -208,7 +203,7 @@ def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> 
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
         if found.refutations:
-            print(f"refused       {found.refutations} refutation{'s' * (found.refutations != 1)} worked out again")
+            print(f"refused       {found.refutations} refutation{'s' * (found.refutations != 1)} checked again")
         if found.known:
             print(f"known before  {found.known}")
         if found.bytes:
@@ -216,13 +211,13 @@ def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> 
 
     if not found.verified:
         say(f"sdc: {run_folder} is not verified: {first_of(found.failures)}")
-        return Answer(facts, show, MEND)
+        return Answer(facts, show, ERROR)
     return Answer(facts, show, NOT_RELEASABLE if found.uncertified else 0)
 
 
 @command(INSPECT)
 def status(run_folder: RunFolderPath) -> Answer:
-    """Show how far a build is, and why it ended."""
+    """Show the progress of a build, and why it ended."""
     from sdc.storage.runs import read_run
 
     facts = read_run(run_folder).status
@@ -237,7 +232,7 @@ def _print_status(facts: Mapping[str, Any]) -> None:
         memory = ["" if stage[key] is None else f"{stage[key]} MiB" for key in ("driver_mib", "worker_mib")]
         print(f"{stage['name']:14}{stage['status']:8}{seconds:>9}{memory[0]:>15}{memory[1]:>17}".rstrip())
     for name in facts["checkpoints"]:
-        print(f"checkpoint    {name} goes on from where it was")
+        print(f"checkpoint    {name} can be continued")
     if (now := facts["running"]) is not None:
         work = now["said"] or now["stage"]
         print(f"running       process {now['pid']} on {now['host']} since {now['since']}: {work}")
@@ -250,7 +245,7 @@ def _print_status(facts: Mapping[str, Any]) -> None:
 @command(INSPECT)
 def explore(
     run_folder: RunFolderPath,
-    to: Annotated[Path | None, file_option("Write the page there, and open no browser.", "--to")] = None,
+    to: Annotated[Path | None, file_option("Write the page there and open no browser.", "--to")] = None,
 ) -> Answer:
     """Show the query space of a run in a browser.
 
@@ -262,7 +257,7 @@ def explore(
     from sdc.storage.run_folder import RunFolder
 
     if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
-        raise ConfigError(f"--to {to} is in what is to be published, and the page is confidential; name another folder")
+        raise ConfigError(f"--to {to} is in the folder to publish, and the page is confidential; name another folder")
     space = space_of_run(run_folder)
     if to is not None:
         write_page(to, space.page, "--to")
@@ -279,7 +274,6 @@ def explore(
 
 
 def _open_in_browser(page: Path) -> None:
-    """Where this machine has a screen, or says which browser there is."""
     if sys.platform in ("darwin", "win32") or {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
         webbrowser.open(page.resolve().as_uri())
 
@@ -306,10 +300,10 @@ def clean(
     folder: RunsPath = Path("runs"),
     keep: Annotated[
         int | None,
-        typer.Option(min=1, help="Of the runs with a release keep so many of each name, the newest; else all."),
+        typer.Option(min=1, help="Keep this many newest runs with a release of each name; default: all."),
     ] = None,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Remove runs without a release also where no later run has one.")
+        bool, typer.Option("--unfinished", help="Also remove runs without a release that have no later run with one.")
     ] = False,
     older_than: Annotated[
         int | None,
@@ -317,15 +311,15 @@ def clean(
             min=1,
             max=36500,
             metavar="DAYS",
-            help="Also logs of servers, and what Prefect keeps of runs of this user, that are older.",
+            help="Also remove older server logs and Prefect records of this user's runs.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only list them.")] = False,
 ) -> Answer:
     """List superseded runs, or remove them with --yes.
 
-    These are runs that ended without a release, if a later run of the same name has one. A run that its ledger has an
-    entry of is kept until its release is there.
+    A run is superseded if it ended without a release and a later run of the same name has one. A run with a ledger
+    entry stays until its release is complete.
     """
     from sdc.storage.runs import finish_removals, read_runs, remove, superfluous
 
@@ -340,12 +334,12 @@ def clean(
     size = sum(fact["size_bytes"] for fact in facts)
     older = {} if older_than is None else _clean_older(folder, older_than, yes)
     document = {"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size, **older}
-    said = f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}"
-    return Answer(document, lambda: print(said))
+    total = f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}"
+    return Answer(document, lambda: print(total))
 
 
 def _clean_older(folder: Path, days: int, yes: bool) -> dict[str, Any]:
-    """Sets aside or removes old logs, and has Prefect forget old flow runs; what they are as JSON values."""
+    """Archive or remove old logs and delete old Prefect runs; return them as JSON values."""
     from datetime import UTC, datetime, timedelta
 
     from flows.retention import forget_flow_runs, old_flow_runs, own_database

@@ -1,4 +1,4 @@
-"""The command line: thin commands over the verbs; one JSON document on standard output, the rest on standard error."""
+"""The command line: one JSON document on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ += ["simulation", "tables", "treat"]
 
 
 def main() -> None:
-    """Runs a command; 0 done, 1 mend it, 2 wrong usage, 3 nothing may be released, 75 try again, 130 interrupted."""
+    """Run a command; status 0 done, 1 error, 2 wrong usage, 3 not releasable, 75 try again, 130 interrupted."""
     with as_command("--json" in sys.argv), warnings.catch_warnings():
         warnings.showwarning = _once(warnings.showwarning)
         app(modern(sys.argv[1:]))

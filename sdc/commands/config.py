@@ -1,4 +1,4 @@
-"""The commands about configs: a first one from a table, what every key is, what a config comes to with its defaults."""
+"""Commands about configs: propose one, explain its keys, show it with defaults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="A data file, a 
 @command(BUILD, "table.path", name="config")
 def config_command(
     settings: Settings,
-    subject: Annotated[
+    key: Annotated[
         str | None, typer.Argument(metavar="CONFIG|KEY", help="A config to be checked and shown whole; or a key.")
     ] = None,
     explain: Annotated[
@@ -45,13 +45,13 @@ def config_command(
     if schema:
         return _answer(reference.schema(), as_yaml=False)
     if explain:
-        found = reference.explained(subject)
+        found = reference.explained(key)
         return Answer([one.facts for one in found], lambda: print("\n".join(one.text for one in found)))
-    if subject is None:
+    if key is None:
         raise ConfigError(
-            "nothing is asked; give a config, --explain, --explain release.weights, --schema, or --page FILE"
+            "nothing to do: give a config, --explain, --explain release.weights, --schema, or --page FILE"
         )
-    return _answer(read_config(checked_path(subject), settings).model_dump(mode="json"), as_yaml=True)
+    return _answer(read_config(checked_path(key), settings).model_dump(mode="json"), as_yaml=True)
 
 
 def _answer(content: dict[str, Any], as_yaml: bool) -> Answer:
@@ -76,12 +76,12 @@ def capabilities(
 
     All pairs, those of A, or A with B. For a refused pair the command prints the message.
     """
-    from sdc.config.capabilities import told
+    from sdc.config.capabilities import pair_facts
 
-    found = told(*(names or []))
+    found = pair_facts(*(names or []))
     refused = [pair["refused"] for pair in found if pair["refused"] is not None]
-    said = f"{len(found) - len(refused)} pairs work, {len(refused)} are refused"
-    return Answer(found, lambda: print("\n".join([*refused, said])))
+    total = f"{len(found) - len(refused)} pairs work, {len(refused)} are refused"
+    return Answer(found, lambda: print("\n".join([*refused, total])))
 
 
 @command(BUILD)
@@ -97,8 +97,8 @@ def init(
 ) -> Answer:
     """Propose a first config for a table.
 
-    Comments explain the variables, bins, missing values and likely structural zeros. At a terminal the command asks
-    whether numbers are codes or amounts if it cannot tell; otherwise it treats them as codes.
+    Comments explain the variables, bins, missing values and likely structural zeros. At a terminal, the command prompts
+    for numbers that may be codes or amounts; otherwise it treats them as codes.
     """
     from sdc.data.profile import config_name, never_amounts, written
     from sdc.data.source import open_source
@@ -106,12 +106,12 @@ def init(
 
     if out is not None and out.exists():
         raise ConfigError(f"--out {out} exists already; name a file that does not")
-    # absolute, so that the config may lie anywhere
+    # absolute, so the config can be moved
     source = open_source(table if "://" in table else checked_path(table).absolute())
-    is_asked = sys.stdin.isatty() and not as_json
+    is_interactive = sys.stdin.isatty() and not as_json
     csv = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "quote": quote, "sheet": sheet}
     given = {key: value for key, value in csv.items() if value is not None}
-    text, facts = written(source, config_name(table), _ask if is_asked else never_amounts, given)
+    text, facts = written(source, config_name(table), _ask if is_interactive else never_amounts, given)
     for one in facts["variables"]:
         if one["used"] and one["unsure"]:
             say(f"{one['name']}: {one['values']} numbers, taken for codes; if they are amounts, bin them")
@@ -130,5 +130,5 @@ def init(
 
 
 def _ask(column: Column) -> bool:
-    asked = f"{column.name}: {len(column.values)} whole numbers. Are they amounts, to be binned, and no codes?"
-    return typer.confirm(asked, default=False, err=True)
+    question = f"{column.name}: {len(column.values)} whole numbers. Are they amounts, to be binned, and no codes?"
+    return typer.confirm(question, default=False, err=True)

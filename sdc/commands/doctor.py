@@ -1,8 +1,7 @@
-"""The command about the machine: whether builds and servers can run here, and what to do where they cannot."""
+"""The command that checks this machine."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from sdc.commands.options import MAINTAIN, Answer, command
 from sdc.paths import checked_path
-from sdc.refusal import MEND
+from sdc.refusal import ERROR
 
 
 @command(MAINTAIN)
@@ -30,6 +29,7 @@ def doctor(
 
     def show() -> None:
         for one in found:
-            print(f"{'ok' if one.ok else 'mend':6}{one.name:12}{one.said}")
+            print(f"{'ok' if one.ok else 'fix':6}{one.name:12}{one.message}")
 
-    return Answer({"ok": is_ok, "checks": [asdict(one) for one in found]}, show, 0 if is_ok else MEND)
+    checks = [{"name": one.name, "ok": one.ok, "said": one.message} for one in found]
+    return Answer({"ok": is_ok, "checks": checks}, show, 0 if is_ok else ERROR)

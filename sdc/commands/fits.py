@@ -1,4 +1,4 @@
-"""The commands about models of a table: what a release makes readers expect, and how rare sample uniques are."""
+"""Commands about models of a table: log-linear fits, and the rarity of sample uniques."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdc.commands.input import read_input
 from sdc.commands.options import (
     INSPECT,
     Answer,
+    InputPath,
     ReleaseOption,
     Settings,
-    SubjectPath,
     command,
     file_option,
     named,
     require_columns_file,
     write_columns_file,
 )
-from sdc.commands.subject import read_subject
 from sdc.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,20 +29,22 @@ if TYPE_CHECKING:
 
 @command(INSPECT, "table.variables", "risk.small_count", name="fit")
 def fit_command(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
     search: Annotated[
         bool,
         typer.Option(
-            "--search", help="Fit the decomposable model of lowest BIC: within what is public, or where nothing is any."
+            "--search",
+            help="Fit the decomposable model of lowest BIC: within the public sub-tables, if any.",
         ),
     ] = False,
-    models: Annotated[int, typer.Option(min=1, max=1000, help="Of the best that a search lists.")] = 5,
+    models: Annotated[int, typer.Option(min=1, max=1000, help="Number of best models to list.")] = 5,
     form: Annotated[
-        str | None, typer.Option(help="Of IPF, sparse or dense; default the closed form where it holds, else sparse.")
+        str | None,
+        typer.Option(help="IPF form: sparse or dense. Default: closed form if possible, else sparse."),
     ] = None,
-    sweeps: Annotated[int, typer.Option(min=1, help="Of IPF, at most.")] = 10_000,
+    sweeps: Annotated[int, typer.Option(min=1, help="Maximum number of IPF sweeps.")] = 10_000,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
     out: Annotated[Path | None, file_option("Write all fitted counts to this Parquet or CSV file.", "--out")] = None,
 ) -> Answer:
@@ -55,33 +57,31 @@ def fit_command(
     from sdc.utility.model_search import models_facts
 
     require_columns_file(out)
-    about = read_subject(subject, settings, "fit", named={"--release": release})
-    is_free = search and not release and about.released is None
-    known = about.known if is_free else about.public(release)
+    source = read_input(path, settings, "fit", named={"--release": release})
+    is_free = search and not release and source.released is None
+    known = source.known if is_free else source.public(release)
     facts: dict[str, Any] = {}
     if search:
-        found = api.decomposable_models(about.table, known, most=models)
-        known = replace(known, release=found.release(about.table.schema))
-        facts = {"search": models_facts(found, about.table.schema)}
+        found = api.decomposable_models(source.table, known, most=models)
+        known = replace(known, release=found.release(source.table.schema))
+        facts = {"search": models_facts(found, source.table.schema)}
     chosen: Any = form
-    fitted = api.fit(about.table, known, form=chosen, max_sweeps=sweeps)
-    facts |= fit_facts(fitted, _cells(about.table, cells, about.small_count))
-    write_columns_file(out, lambda: fitted.columns(about.table.schema))
+    fitted = api.fit(source.table, known, form=chosen, max_sweeps=sweeps)
+    facts |= fit_facts(fitted, _cells(source.table, cells, source.small_count))
+    write_columns_file(out, lambda: fitted.columns(source.table.schema))
     return Answer(facts, lambda: _print_fit(facts))
 
 
 def _cells(table: Table, which: str, small_count: int) -> Codes:
-    """Those at risk, of which there may be none, or all."""
     from sdc.stages.answers import chosen_cells
 
     return table.codes[table.at_risk(small_count)] if which == "at-risk" else chosen_cells(table, which, small_count)
 
 
 def _print_fit(facts: dict[str, Any]) -> None:
-    """The models of a search, how well the fit does, what can be estimated, and the cells asked for."""
     if "search" in facts:
         found = facts["search"]
-        which = "all" if found["complete"] else "on the way down from independence"
+        which = "all" if found["complete"] else "found on the way from independence"
         print(f"searched      {found['looked_at']} decomposable models, {which}; lowest BIC first")
         print("{:>14} {:>12} {:>10} {:>8}  {}".format("bic", "deviance", "parameters", "weight", "model"))
         for row in found["models"]:
@@ -93,35 +93,33 @@ def _print_fit(facts: dict[str, Any]) -> None:
     print(f"method        {facts['method']}{how}")
     print(f"deviance      {facts['deviance']:.4f}, Pearson {facts['pearson']:.4f}")
     print(f"freedom       {_freedom(facts)}")
-    lost = "; in full all can be estimated but these:" if _lost(facts) else ""
+    lost = "; all parameters can be estimated except in:" if _lost(facts) else ""
     print(f"terms         {len(facts['terms']) or 'too many to list'}{lost}")
     for term in _lost(facts):
         name = "*".join(term["sub_table"])
         print(f"              {name}: {term['estimable']} of {term['parameters']} parameters can be estimated")
     if facts["facts_not_fitted"]:
-        print(f"not fitted    {facts['facts_not_fitted']} tables that are public in part, or otherwise than whole")
+        print(f"not fitted    {facts['facts_not_fitted']} suppressed or rounded tables")
     print("{:>9} {:>14}  {}".format("count", "fitted", "cell"))
     for row in facts["cells"]:
         print(f"{row['count']:9} {row['fitted']:14.4f}  {named(row['cell'])}")
 
 
 def _freedom(facts: dict[str, Any]) -> str:
-    """Degrees of freedom, and of what they are the difference."""
     cells, parameters = f"{facts['fitted_cells']} cells with a positive fit", f"{facts['parameters']} parameters"
     if facts["degrees_of_freedom"] is None:
-        return f"not known, too many cells or parameters have to do with zeros: {cells}, {parameters}"
+        return f"not known, because too many cells or parameters involve zeros: {cells}, {parameters}"
     return f"{facts['degrees_of_freedom']}: {cells}, less {facts['estimable']} of {parameters}, which can be estimated"
 
 
 def _lost(facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """The terms of which not all parameters can be estimated."""
     known = (term for term in facts["terms"] if term["estimable"] is not None)
     return [term for term in known if term["estimable"] < term["parameters"]]
 
 
 @command(INSPECT, "table.variables", "uniques.fraction", "uniques.model", name="uniques")
 def uniques_command(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
     out: Annotated[Path | None, file_option("Write the cells to this Parquet or CSV file as well.", "--out")] = None,
@@ -131,30 +129,30 @@ def uniques_command(
 
     require_columns_file(out)
     if release and settings.get("uniques.model") != RELEASED:
-        raise ConfigError(f"--release is for --model {RELEASED}; add that, or leave the release out")
-    about = read_subject(subject, settings, "uniques", named={"--release": release})
-    asked = about.config.uniques
-    if asked is None and about.weights is None:
+        raise ConfigError(f"--release is for --model {RELEASED}; add that, or omit --release")
+    source = read_input(path, settings, "uniques", named={"--release": release})
+    settings_ = source.config.uniques
+    if settings_ is None and source.weights is None:
         raise ConfigError(
-            f"{about.name} says nothing of the population; give --fraction, or a config with uniques.fraction or "
+            f"{source.name} does not describe the population; give --fraction, or a config with uniques.fraction or "
             "table.weight"
         )
-    share, model = (None, None) if asked is None else (asked.fraction, asked.model)
-    known = about.public(release) if model == RELEASED else about.known
-    found = uniques_by(about.table, known, share, model, about.weights)
-    write_columns_file(out, lambda: found.columns(about.table.schema))
-    facts = {**uniques_facts(found), "cells": unique_cells(found, about.table.schema)}
+    share, model = (None, None) if settings_ is None else (settings_.fraction, settings_.model)
+    known = source.public(release) if model == RELEASED else source.known
+    found = uniques_by(source.table, known, share, model, source.weights)
+    write_columns_file(out, lambda: found.columns(source.table.schema))
+    facts = {**uniques_facts(found), "cells": unique_cells(found, source.table.schema)}
     return Answer(facts, lambda: _print_uniques(facts))
 
 
 def _print_uniques(facts: dict[str, Any]) -> None:
-    """All together, then each, most probably a population unique first."""
     number, model = facts["sample_uniques"], facts["model"]
     print(f"estimator     {facts['estimator']}{'' if model is None else f' {model}'}; fraction {facts['fraction']:.6g}")
     print(f"uniques       {number} in the sample, {facts['population_uniques']:.4f} expected in the population too")
-    print(f"matches       {facts['matched']:.4f} expected to be right, one person a unique taken at random in its cell")
+    print(f"matches       {facts['matched']:.4f} expected correct matches, one random person per unique")
     print(
-        f"right         {facts['right_matches']:.4f} of all persons in these cells; {facts['intrusion']:.4f} by data "
+        f"right         {facts['right_matches']:.4f} of all persons in these cells are correct matches; "
+        f"{facts['intrusion']:.4f} by data "
         f"intrusion simulation, without a model, from {number} ones and {facts['sample_twos']} twos"
     )
     print("{:>17} {:>11} {:>14}  {}".format("population unique", "match", "population", "cell"))

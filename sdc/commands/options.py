@@ -1,4 +1,4 @@
-"""How commands are declared: their settings and options, with the words of the help, and how they answer."""
+"""How commands are declared: options, help and output."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
-MOST_FAILURES = 5  # that a message names
-HISTORY_FILE = "history.db"  # in a server's folder
+MOST_FAILURES = 5  # in a message
+HISTORY_FILE = "history.db"  # in the folder of a server
 BUILD, INSPECT, PROTECT, PUBLISH, SERVE, MAINTAIN = PANELS = (
     "Build a release (statisticians)",
     "Inspect tables, releases and runs (statisticians, auditors)",
@@ -30,10 +30,10 @@ BUILD, INSPECT, PROTECT, PUBLISH, SERVE, MAINTAIN = PANELS = (
     "Serve tables on request (operators of a server, auditors)",
     "Maintain an installation (administrators)",
 )
-"""Of `sdc --help`: each groups the commands of one kind of work, under a heading that says for whom."""
+"""Headings of `sdc --help`; each names a kind of work and its readers."""
 
 Settings: TypeAlias = Mapping[str, Any]
-"""What is set on the command line, by the keys of a config."""
+"""Settings of the command line, by config key."""
 
 
 def _panel(command: Any) -> str:
@@ -41,7 +41,7 @@ def _panel(command: Any) -> str:
 
 
 class Panels(TyperGroup):
-    """Lists the commands panel by panel, as plain text, with the whole first sentence of each."""
+    """Lists the commands by panel in plain text, with the first sentence of each."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -64,14 +64,14 @@ app = typer.Typer(
     no_args_is_help=True,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # which would take [a,b] for markup, and print nothing of it
+    rich_markup_mode=None,  # markup would swallow [a,b]
     cls=Panels,
     help="Decide which exact marginal tables may be published, prove it cell by cell, and publish them.",
 )
 
 
 class Short(NamedTuple):
-    """An option of a setting that people use much, and how its text is read, by default as in a config."""
+    """A short option for a common setting, and how to read its text; by default as YAML."""
 
     option: str
     read: Callable[[str], Any] | None = None
@@ -99,19 +99,18 @@ SHORT = {
     "server.history": Short("--history", str),
     "execution.workers": Short("--workers"),
 }
-"""By key; all that is said of them in the help is what the config says."""
+"""By config key; the help text comes from the config."""
 
 _KEYS = {short.option[2:].replace("-", "_"): key for key, short in SHORT.items()}
 TABLE = ("table.variables", "risk.small_count", "execution.workers")
 CONFIG = ("table.path", "execution.workers")
-"""Of most commands that are about a table, and about a config."""
+"""Settings with short options in most commands about a table, or about a config."""
 
 
 class Explained(TyperCommand):
-    """A command whose options for settings say what the config says of these, once somebody asks."""
+    """A command whose options take their help from the config when it is shown."""
 
     def explained(self) -> Explained:
-        """Itself, with all that its help says."""
         from sdc.config.reference import explained
 
         param: Any
@@ -127,28 +126,28 @@ class Explained(TyperCommand):
 
 
 class Answer(NamedTuple):
-    """What a command found: as JSON, as it is shown to people, and the status with which it ends."""
+    """The result of a command: JSON, a function that prints it, and the exit status."""
 
     facts: Any
     show: Callable[[], object]
     status: int = 0
 
 
-Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Any setting as in a config, such as release.method=bisection; once for each. See sdc config --explain.",
+        help="Any setting of a config, such as release.method=bisection; repeatable. See sdc config --explain.",
     ),
 ]
 
 
 def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callable[..., Answer | None]], Any]:
-    """Declares a command, whose answer is printed.
+    """Declare a command and print its answer.
 
-    keys  of the settings that have an option of their own; it takes all others by --set, in `settings`
+    keys  settings with a short option; all others come by --set, in `settings`
     """
 
     def register(function: Callable[..., Answer | None]) -> Callable[..., None]:
@@ -175,7 +174,7 @@ def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callab
         added = [inspect.Parameter(name, one_kind, default=None, annotation=kind) for name, kind in more.items()]
         added.append(inspect.Parameter("as_json", one_kind, default=False, annotation=Json))
         call.__signature__ = inspect.Signature([*shown, *added])  # type: ignore[attr-defined]
-        call.__annotations__ = {}  # typer would read them again
+        call.__annotations__ = {}  # typer would read them too
         app.command(name, rich_help_panel=panel, cls=Explained)(call)
         return call
 
@@ -188,7 +187,7 @@ def _option(key: str) -> str:
 
 
 def _settings(words: Sequence[str] | None, short: Mapping[str, str | None]) -> dict[str, Any]:
-    """What --set says, and options of single settings; ConfigError as `joined`."""
+    """Join --set and the short options; ConfigError as `joined`."""
     if not words and not any(text is not None for text in short.values()):
         return {}
     from sdc.config.file import joined, yaml_value
@@ -200,21 +199,21 @@ def _settings(words: Sequence[str] | None, short: Mapping[str, str | None]) -> d
 
 # Options
 
-SubjectPath = Annotated[
+InputPath = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
-        help="A data file, a folder of parts or a URL, as a config without settings reads it; or a config; or a run "
-        "folder, where runs/NAME is the last finished one.",
+        help="A data file, a folder of parts or a URL, read with default settings; or a config; or a run "
+        "folder (runs/NAME is the latest finished one).",
     ),
 ]
 ConfigPath = Annotated[
-    Path, typer.Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, such as those in configs/.")
+    Path, typer.Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, as in configs/.")
 ]
 
 
 def run_path(text: str) -> Path:
-    """A run folder, or the last finished one of a name."""
+    """Return a run folder, or the latest finished one of a name."""
     from sdc.storage.runs import run_at
 
     return run_at(checked_path(text))
@@ -222,35 +221,34 @@ def run_path(text: str) -> Path:
 
 RunFolderPath = Annotated[
     Path,
-    typer.Argument(
-        parser=run_path, metavar="RUN_FOLDER", help="The folder of a build, with its manifest; of runs/NAME the last."
-    ),
+    typer.Argument(parser=run_path, metavar="RUN_FOLDER", help="The folder of a build; runs/NAME is the latest."),
 ]
 RunsPath = Annotated[
     Path,
-    typer.Argument(parser=checked_path, metavar="FOLDER", help="Where run folders are, output.folder of a config."),
+    typer.Argument(
+        parser=checked_path, metavar="FOLDER", help="The folder of run folders (output.folder of a config)."
+    ),
 ]
-Sheet = Annotated[str | None, typer.Option(help="Of an Excel file; default the only one that has cells.")]
+Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file; default: the only one with cells.")]
 Watch = Annotated[
     bool,
-    typer.Option("--watch", help="Say where to see the run in a browser of this machine: Prefect's page and Dask's."),
+    typer.Option("--watch", help="Print the local addresses of Prefect's and Dask's pages about the run."),
 ]
 WatchPort = Annotated[
     int | None,
-    typer.Option(min=1, max=65535, help="The port of these pages, with --watch or without; default a free one."),
+    typer.Option(min=1, max=65535, help="Port of these pages; default: a free one."),
 ]
 ReleaseOption = Annotated[
     list[str] | None,
-    typer.Option("--release", help="A frontier sub-table such as age*sex; once for each; default the run's."),
+    typer.Option("--release", help="A frontier sub-table such as age*sex; repeatable. Default: the run's."),
 ]
 
 
 def file_option(text: str, *names: str, metavar: str = "FILE") -> Any:
-    """An option that names a file."""
     return typer.Option(*names, parser=checked_path, metavar=metavar, help=text)
 
 
-# What an earlier version had an option for
+# Options of an earlier version
 
 _ZEROS = {"--structural-zeros": "table.structural_zeros"}
 _N_RULE = {"--n-rule": "risk.min_frequency"}
@@ -284,13 +282,13 @@ _OLD: dict[str, dict[str, str]] = {
     | {"--weight": "release.weights.*", "--best-subset": "release.on_conflict=drop"}
     | {"--only-required": "release.required_only=true"},
 }
-"""By command: its keys; [] where each adds to a list, .* where NAME=VALUE is said, = where nothing is."""
+"""By command: option and keys; [] appends to a list, .* takes NAME=VALUE, = sets a constant."""
 _SIDES = {"none": "intruder.none", "wrong": "intruder.wrong", "right": "agency.right", "harm": "agency.wrong"}
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?")
 
 
 def modern(words: Sequence[str]) -> list[str]:
-    """The words of a command, with settings in the place of options of an earlier version, of which it warns."""
+    """Replace options of an earlier version by settings, with a warning."""
     name, rest = words[:1], iter(words[1:])
     old, found, lists = _OLD.get(name[0], {}) if name else {}, [*name], dict[str, list[str]]()
     for word in rest:
@@ -301,7 +299,7 @@ def modern(words: Sequence[str]) -> list[str]:
         constant = "=" in old[option]
         text = text if mark or constant else next(rest, "")
         for setting in [old[option]] if constant else _set(old[option], text, lists):
-            print(f"{option} goes with the next version; write --set {shlex.quote(setting)}", file=sys.stderr)
+            print(f"{option} is deprecated; write --set {shlex.quote(setting)}", file=sys.stderr)
             found += ["--set", setting]
     return found
 
@@ -320,11 +318,11 @@ def _set(keys: str, text: str, lists: dict[str, list[str]]) -> Iterator[str]:
             yield f"{key}={text if _NUMBER.fullmatch(text) else json.dumps(text)}"
 
 
-# What they write
+# Output
 
 
 def write_page(path: Path, page: str, option: str) -> None:
-    """Whole, for this user alone; ConfigError where the file that an option names cannot be written."""
+    """Write a page atomically, for this user alone; ConfigError if the file cannot be written."""
     from sdc.storage.whole_file import replacing
 
     try:
@@ -332,18 +330,17 @@ def write_page(path: Path, page: str, option: str) -> None:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
-            f"{option} {path} cannot be written: {error.strerror}; name a file in a folder that is there"
+            f"{option} {path} cannot be written: {error.strerror}; name a file in an existing folder"
         ) from error
 
 
 def require_columns_file(out: Path | None) -> None:
-    """ConfigError for a file that columns are not written to."""
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise ConfigError(f"--out {out}: the name must end in .parquet or .csv")
 
 
 def write_columns_file(path: Path | None, columns: Callable[[], Mapping[str, Sequence[Any]]]) -> None:
-    """Columns as Parquet or CSV, where a file is named; ConfigError where they cannot be written."""
+    """Write columns as Parquet or CSV if a file is given; ConfigError if it cannot be written."""
     from sdc.storage.parquet import write_columns, write_csv
 
     if path is None:
@@ -355,31 +352,29 @@ def write_columns_file(path: Path | None, columns: Callable[[], Mapping[str, Seq
 
 
 def history_url(history: str) -> str:
-    """Of a server's folder the history that it holds; else what was given, a file or a URL."""
+    """Return the history in a server's folder, or the given file or URL."""
     return os.path.join(history, HISTORY_FILE) if os.path.isdir(history) else history
 
 
 def status_of_release(facts: Mapping[str, Any]) -> int:
-    """0, or 3 where nothing but the grand total is released."""
+    """Return 0, or 3 if only the grand total is released."""
     return 0 if facts["sub_tables"] else NOT_RELEASABLE
 
 
 def named(cell: Mapping[str, Any]) -> str:
-    """A cell by the categories of its variables."""
     return " ".join(f"{name}={category}" for name, category in cell.items())
 
 
 def first_of(failures: tuple[str, ...]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first failures and the number of others."""
     more = f"; and {len(failures) - MOST_FAILURES} more" if len(failures) > MOST_FAILURES else ""
     return f"{len(failures)} failed: {'; '.join(failures[:MOST_FAILURES])}{more}"
 
 
 def say(line: str) -> None:
-    """To whoever waits."""
+    """Print a line for the user, to standard error."""
     print(line, file=sys.stderr)
 
 
 def print_json(content: Any) -> None:
-    """The one document."""
     print(json.dumps(content))

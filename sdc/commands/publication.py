@@ -1,4 +1,4 @@
-"""The commands about what was published: what several publications tell together, and the ledger of all of them."""
+"""Commands about publications: check, ledger, attack, compare and docs."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ def check(
         ),
     ],
     relations: Annotated[
-        Path | None, file_option("How they relate: a list as `earlier` of a config is.", "--relations")
+        Path | None, file_option("How they relate: a list like `earlier` in a config.", "--relations")
     ] = None,
     cells: Annotated[
-        str, typer.Option(help="at-risk: those that may be small; or all that may have records")
+        str, typer.Option(help="at-risk (cells that may be small) or all (cells that may have records)")
     ] = "at-risk",
     min_width: Annotated[
-        int | None, typer.Option(min=1, help="Status 3 where a cell that may be small is bounded more narrowly.")
+        int | None, typer.Option(min=1, help="Status 3 if a cell that may be small has narrower bounds.")
     ] = None,
-    small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")] = 2,
+    small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells with 1 to this count are at risk.")] = 2,
     min_frequency: Annotated[
         int | None,
         typer.Option(
-            "--min-frequency", "--n-rule", min=2, help="Status 3 where a published count is from 1 to below this."
+            "--min-frequency", "--n-rule", min=2, help="Status 3 if a published count is from 1 to below this."
         ),
     ] = None,
 ) -> Answer:
     """Compute what several publications reveal together.
 
-    Shows whether they agree, and the bounds of each cell.
+    Prints whether they agree, and the bounds of each cell.
     """
     from sdc import api
 
@@ -84,10 +84,12 @@ def check(
 @command(PUBLISH)
 def ledger(
     file: Annotated[Path, typer.Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
-    new: Annotated[bool, typer.Option("--new", help="Make it, with its key beside it; keep both safe.")] = False,
-    old: Annotated[Path | None, file_option("Begin with those of one of version 0.1.", "--from", metavar="OLD")] = None,
+    new: Annotated[bool, typer.Option("--new", help="Create it and its key file; store both safely.")] = False,
+    old: Annotated[
+        Path | None, file_option("Start with the entries of a ledger of version 0.1.", "--from", metavar="OLD")
+    ] = None,
 ) -> Answer:
-    """List what was published, and check the chain of entries.
+    """List the publications of a ledger and check its chain.
 
     Each entry is chained to the previous one. A broken chain is refused.
     """
@@ -102,8 +104,8 @@ def ledger(
             print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
             for what, _ in entry.known["foreign"]:
                 print(f"      judged together with {what}")
-            for said in entry.known["declared"]:
-                print(f"      by the word of its config {said}")
+            for declaration in entry.known["declared"]:
+                print(f"      as declared in its config: {declaration}")
 
     return Answer({"ledger": str(file), "entries": [entry.facts for entry in found.entries]}, show)
 
@@ -115,11 +117,11 @@ def attack_command(
     ],
     truth: Annotated[
         Path | None,
-        typer.Option(parser=run_path, metavar="RUN", help="The run that published it: says what is guessed right."),
+        typer.Option(parser=run_path, metavar="RUN", help="The run that published it, to count correct guesses."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Of the reconstruction, so many from 0 on; 0 for independence alone.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Number of starts of the reconstruction; 0: independence model only.")] = 3,
     relations: Annotated[
-        Path | None, file_option("How tables relate: a list as `earlier` of a config is.", "--relations")
+        Path | None, file_option("How the tables relate: a list like `earlier` in a config.", "--relations")
     ] = None,
     out: Annotated[
         Path | None, file_option("Write the guessed table to this Parquet or CSV file as well.", "--out")
@@ -141,7 +143,7 @@ def attack_command(
 
 
 def _print_attack(facts: dict[str, Any], found: Attack) -> None:
-    of = f"{facts['published']} published, of which {facts['telling']} tell the others"
+    of = f"{facts['published']} published; {facts['telling']} of them imply the others"
     print(f"tables        {of}; {facts['records']} records")
     print(f"guessed       {facts['cells']} cells by {'; '.join(facts['methods'])}")
     if "truth" in facts:
@@ -152,36 +154,35 @@ def _print_attack(facts: dict[str, Any], found: Attack) -> None:
 
 def _print_guesses(found: Attack) -> None:
     number, first = found.least(MOST_SHOWN)
-    print(f"{number} cells are guessed to have records, these the fewest; --out FILE has all")
+    print(f"{number} cells are guessed to have records; the smallest are listed, --out FILE has all")
     print("{:>9} {:>13}  {}".format("guessed", "independence", "cell"))
     for row in first:
         print(f"{row['guessed']:9.2f} {row['independence']:13.2f}  {named(row['cell'])}")
 
 
-def _print_truth(told: dict[str, Any]) -> None:
-    """How many guesses of each intruder are right, what was promised, and the at-risk cells, narrowest first."""
-    cells, small = told["at_risk_cells"], told["small_count"]
-    print(f"at risk       {cells} cells of 1 to {small} records; {told['certain_cells']} hold a record for certain")
+def _print_truth(truth: dict[str, Any]) -> None:
+    cells, small = truth["at_risk_cells"], truth["small_count"]
+    print(f"at risk       {cells} cells of 1 to {small} records; {truth['certain_cells']} hold a record for certain")
     print("{:>13} {:>9} {:>13} {:>12}  {}".format("at risk right", "provable", "guessed small", "of all right", "by"))
-    rows = {**told["right"], **({MEAN: told["mean"]} if told["mean"] else {})}
+    rows = {**truth["right"], **({MEAN: truth["mean"]} if truth["mean"] else {})}
     for name, row in rows.items():
         numbers = (
             f"{row[key]:.1f}" if name == MEAN else row[key] for key in ("at_risk", "provable", "claimed", "cells")
         )
         print("{:>13} {:>9} {:>13} {:>12}  {}".format(*numbers, name))
-    kept = "kept" if told["width_kept"] else "not shown to be kept"
-    print(f"promised      each at-risk cell has a width of {told['min_width']} at least: {kept}")
-    print("not promised  that no guess is right")
+    promise = "met" if truth["width_kept"] else "not proven"
+    print(f"promised      each at-risk cell has a width of at least {truth['min_width']}: {promise}")
+    print("not promised  that no guess is correct")
     print(
         "{:>9} {:>17} {:>9} {:>13} {:>11}  {}".format("count", "bounds", "guessed", "independence", "posterior", "cell")
     )
-    for row in told["cells"][:MOST_SHOWN]:
-        print("{:9} {!s:>17} {:>9} {:13.2f} {:>11}  {}".format(*_told(row), named(row["cell"])))
+    for row in truth["cells"][:MOST_SHOWN]:
+        print("{:9} {!s:>17} {:>9} {:13.2f} {:>11}  {}".format(*_guess_row(row), named(row["cell"])))
     if cells > MOST_SHOWN:
         print(f"and {cells - MOST_SHOWN} more; --json has all")
 
 
-def _told(row: dict[str, Any]) -> tuple[Any, ...]:
+def _guess_row(row: dict[str, Any]) -> tuple[Any, ...]:
     *guessed, alone = row["guessed"].values()
     mean = f"{sum(guessed) / len(guessed):.2f}" if guessed else ""
     likely = f"{next(iter(row['posterior'].values())):.4f}" if row["posterior"] else ""
@@ -243,7 +244,7 @@ def _print_comparison(found: Comparison) -> None:
             print(f"{what:8}{key}: {one} -> {other}")
     print(f"sub-tables: {found.release[0]} -> {found.release[1]}")
     for label, cells in found.in_part.items():
-        print(f"{label}: {' -> '.join(map(_of_part, cells))}")
+        print(f"{label}: {' -> '.join(map(_change_text, cells))}")
     for sign, rows in (("+", found.came), ("-", found.went)):
         for names, why in rows:
             print(f"{sign} {'*'.join(names)}{': ' if why else ''}{why}")
@@ -251,20 +252,20 @@ def _print_comparison(found: Comparison) -> None:
         print("nothing differs")
 
 
-def _of_part(told: int | str | None) -> str:
-    if told is None:
+def _change_text(change: int | str | None) -> str:
+    if change is None:
         return "not suppressed"
-    return told if isinstance(told, str) else f"{told} cells suppressed"
+    return change if isinstance(change, str) else f"{change} suppressed cells"
 
 
 @command(MAINTAIN)
 def docs(
     context: typer.Context,
-    out: Annotated[Path, file_option("The page, a new file or an old one of it.", "--out")] = Path("handbook.html"),
+    out: Annotated[Path, file_option("The page; an existing file is replaced.", "--out")] = Path("handbook.html"),
 ) -> Answer:
     """Write the handbook as one HTML page.
 
-    It has a page for each feature, every command, every Python function and every key of a config.
+    It describes every feature, command, Python function and config key.
     """
     from sdc.handbook import handbook
     from sdc.handbook.lists import lists

@@ -1,4 +1,4 @@
-"""Commands that ask of releases: whether one is safe, why a sub-table is not, and which to publish."""
+"""Commands about releases: assess one, explain a refusal, find one."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdc.commands.input import executor_of, read_input
 from sdc.commands.options import (
     BUILD,
     INSPECT,
     TABLE,
     Answer,
+    InputPath,
     ReleaseOption,
     Settings,
-    SubjectPath,
     command,
     file_option,
     named,
     say,
     status_of_release,
 )
-from sdc.commands.subject import executor_of, read_subject
 from sdc.model.errors import ConfigError
 from sdc.refusal import NOT_RELEASABLE
 
@@ -43,11 +43,11 @@ VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat
 
 @command(INSPECT, *TABLE, "risk.min_width")
 def assess(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
     law: Annotated[
-        str, typer.Option(help="Of the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
+        str, typer.Option(help="Law for the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
     ] = "released",
 ) -> Answer:
     """Decide whether a release is safe, and show the deciding cells."""
@@ -55,23 +55,23 @@ def assess(
     from sdc.risk.assessment import assessment_facts
     from sdc.risk.posterior_limit import PosteriorLimit
 
-    about = read_subject(subject, settings, "assess", named={"--release": release})
-    criteria = about.criteria()
+    source = read_input(path, settings, "assess", named={"--release": release})
+    criteria = source.criteria()
     if (limit := criteria.get(PosteriorLimit)) is not None:
         beside = criteria.without(PosteriorLimit)
         criteria = replace(beside, others=(*beside.others, replace(limit, law=law)))
-    with executor_of(about) as executor:
-        answer = about.assess(release, criteria, executor)
-    if not release and (own := about.assessed(criteria.small_count)) is not None:
+    with executor_of(source) as executor:
+        answer = source.assess(release, criteria, executor)
+    if not release and (own := source.assessed(criteria.small_count)) is not None:
         answer = replace(answer, sharpness=Sharpness.of(*own))
-    facts = assessment_facts(answer, about.table.schema)
+    facts = assessment_facts(answer, source.table.schema)
     shown = partial(_print_assessment, answer, facts, criteria.floor)
     return Answer(facts, shown, 0 if answer.releasable else NOT_RELEASABLE)
 
 
-def _print_assessment(answer: Assessment, facts: dict[str, Any], floor: int) -> None:
+def _print_assessment(answer: Assessment, facts: dict[str, Any], threshold: int) -> None:
     print(VERDICTS[answer.releasable])
-    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {floor}")
+    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {threshold}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
     if answer.broken is not None:
         print(f"broken        {answer.broken.text}")
@@ -85,15 +85,13 @@ def _print_assessment(answer: Assessment, facts: dict[str, Any], floor: int) -> 
 
 @command(INSPECT, *TABLE, "risk.min_width", name="why")
 def why_command(
-    subject: SubjectPath,
+    path: InputPath,
     sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
     settings: Settings,
     release: ReleaseOption = None,
     redesign: Annotated[
         bool,
-        typer.Option(
-            "--redesign", help="Where it is not: at which coarser levels it may be, or with merged categories."
-        ),
+        typer.Option("--redesign", help="If it is not: find coarser levels or merged categories that may be released."),
     ] = False,
 ) -> Answer:
     """Explain why a sub-table is released or not.
@@ -105,42 +103,40 @@ def why_command(
     from sdc.search.why import reason_facts
 
     verb = "redesign" if redesign else "why"
-    about = read_subject(subject, settings, verb, named={"SUB_TABLE": [sub_table], "--release": release})
-    criteria = about.criteria()
-    is_searched = bool(release) or about.released is not None
-    held = about.public(release) if is_searched else about.one_way
+    source = read_input(path, settings, verb, named={"SUB_TABLE": [sub_table], "--release": release})
+    criteria = source.criteria()
+    is_searched = bool(release) or source.released is not None
+    held = source.public(release) if is_searched else source.one_way
     if not is_searched:
-        say("judged beside the one-way sub-tables; no release was searched")
-    with executor_of(about) as executor:
-        found = api.why(about.table, held, sub_table, criteria, forbid=about.forbid, executor=executor)
+        say("judged with the one-way sub-tables; no release was searched")
+    with executor_of(source) as executor:
+        found = api.why(source.table, held, sub_table, criteria, forbid=source.forbid, executor=executor)
         proposals: tuple[Redesign, ...] = ()
         if redesign and not found.released:
             proposals = api.redesign(
-                about.table,
+                source.table,
                 held,
                 sub_table,
                 criteria,
-                release=about.section,
-                merging=about.may_coarsen,
+                release=source.section,
+                merging=source.may_coarsen,
                 executor=executor,
             )
-    facts = reason_facts(found, about.table.schema, about.labels)
+    facts = reason_facts(found, source.table.schema, source.labels)
     if not is_searched:
         facts["customer"] = None
-    facts["largest"] = largest_facts(about.suppressed, found.sub_table, about.table.schema) if not release else []
+    facts["largest"] = largest_facts(source.suppressed, found.sub_table, source.table.schema) if not release else []
     if redesign:
         facts["redesign"] = [one.facts for one in proposals]
 
     def show() -> None:
         _print_reason(facts, criteria.width.min_width)
         if (witness := found.witness) is not None:
-            cell = named(about.table.schema.named(witness.cell))
+            cell = named(source.table.schema.named(witness.cell))
             print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
-        _print_redesign(facts.get("redesign", ()), about.of_whole)
+        _print_redesign(facts.get("redesign", ()), source.of_whole)
         if redesign and not found.released and not proposals:
-            print(
-                "instead        nothing coarser may go out either; declare hierarchies under table, or merge categories"
-            )
+            print("instead        nothing coarser is releasable; declare hierarchies under table, or merge categories")
 
     return Answer(facts, show)
 
@@ -169,10 +165,10 @@ def _print_redesign(proposals: Sequence[dict[str, Any]], of_whole: Sequence[str]
 
 @command(BUILD, *TABLE, "release.method", "risk.min_width")
 def release(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     out: Annotated[
-        Path | None, file_option("Publish the release in this new folder.", "--out", metavar="FOLDER")
+        Path | None, file_option("Publish the release to this new folder.", "--out", metavar="FOLDER")
     ] = None,
 ) -> Answer:
     """Find a release of a table, and publish it if --out is given."""
@@ -183,24 +179,24 @@ def release(
     from sdc.stages.table import check_names
 
     _require_new(out)
-    about = read_subject(subject, settings, "release" if out is None else "publish")
-    method, criteria, section = about.method, about.criteria(), about.section
+    source = read_input(path, settings, "release" if out is None else "publish")
+    method, criteria, section = source.method, source.criteria(), source.section
     for warning in section.warnings:
         say(f"sdc: {warning}")
-    data = about.table
-    if out is not None and about.build is not None:
-        check_names(about.build, about.known, data)
+    data = source.table
+    if out is not None and source.build is not None:
+        check_names(source.build, source.known, data)
     with ExitStack() as stack:
-        executor = stack.enter_context(executor_of(about))
+        executor = stack.enter_context(executor_of(source))
         marker = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sdc-")), "ending")
         deadline = stack.enter_context(interruptible(section, marker))
         found = api.find_release(
             data,
-            about.known,
+            source.known,
             method,
             criteria,
             release=section,
-            accept_undecided=about.accepts_undecided,
+            accept_undecided=source.accepts_undecided,
             executor=executor,
             watch=Watch(
                 QuestionLines(say),
@@ -209,10 +205,10 @@ def release(
             ),
             deadline=deadline,
         )
-    refused = found.refused(about.accepts_undecided)
+    refused = found.refused(source.accepts_undecided)
     facts = _release_facts(data, found, section.weights, refused)
     if out is not None:
-        own = {"title": out.absolute().name, **about.publication}
+        own = {"title": out.absolute().name, **source.publication}
         facts["published"] = publish_release(data, found, out, **own)
 
     def show() -> None:
@@ -223,10 +219,10 @@ def release(
     return Answer(facts, show, status_of_release(facts))
 
 
-def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, floor: int) -> None:
+def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, threshold: int) -> None:
     print_release(facts)
     least, most = found.assessment.min_width
-    print(f"min width     {least} to {most}, required {floor}")
+    print(f"min width     {least} to {most}, required {threshold}")
     if found.assessment.likely is not None:
         print(f"likely        {found.assessment.likely.text}")
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
@@ -259,9 +255,8 @@ def print_release(facts: dict[str, Any]) -> None:
 
 
 def _print_required(facts: dict[str, Any]) -> None:
-    """How many of the required sub-tables are released, which are not, and why."""
     required, refused = facts["required"], facts["refused"]
-    best = "" if facts["is_best"] else ", and nobody knows whether a better subset fits"
+    best = "" if facts["is_best"] else "; a better subset may exist"
     print(f"required      {len(required) - len(refused)} of {len(required)} released{best}")
     for names in refused:
         print(f"refused       {'*'.join(names)}")
@@ -270,7 +265,7 @@ def _print_required(facts: dict[str, Any]) -> None:
 
 
 def _require_new(out: Path | None) -> None:
-    """Before the work, what publication will ask after it."""
+    """Check the folder before the search, as publication will after it."""
     from sdc.stages.release import require_new
 
     if out is not None:

@@ -1,4 +1,4 @@
-"""The commands about table servers: what their histories show."""
+"""Commands about table servers and their histories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sdc.commands.options import (
 )
 from sdc.model.errors import ConfigError
 from sdc.model.extras import require_packages
-from sdc.refusal import MEND
+from sdc.refusal import ERROR
 
 if TYPE_CHECKING:
     from sdc.feasible.proof import Proof
@@ -42,9 +42,9 @@ HistoryName = Annotated[
 def serve(
     config: ConfigPath,
     settings: Settings,
-    host: Annotated[str, typer.Option(help="An address of this machine that no other can reach.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where it listens; 0 takes a free one.")] = 8090,
-    prepare: Annotated[bool, typer.Option("--prepare", help="Only prepare what the server needs.")] = False,
+    host: Annotated[str, typer.Option(help="A loopback address of this machine.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8090,
+    prepare: Annotated[bool, typer.Option("--prepare", help="Prepare the server and end.")] = False,
     as_json: bool = False,
 ) -> Answer | None:
     """Start a table server, which answers requests for sub-tables.
@@ -62,7 +62,7 @@ def serve(
         require_packages("a history in PostgreSQL", "psycopg")
     from sdc.server.web.app import listen, proxy_secret
 
-    proxy_secret(server)  # before all that takes minutes
+    proxy_secret(server)  # before the slow steps
     check_before(build)
     if not is_prepared(build):
         _prepare(config, settings)
@@ -72,7 +72,7 @@ def serve(
 
     def ready(url: str, keys: Path | None) -> None:
         if keys is not None:
-            text = f"who had no key has one now, in {keys}, which only you can read; hand it out and delete the file"
+            text = f"new keys are in {keys}, which only you can read; hand them out and delete the file"
             print(f"sdc: {text}", file=sys.stderr, flush=True)
         if as_json:
             print_json({"url": url, "keys": None if keys is None else str(keys)})
@@ -102,8 +102,8 @@ def audit(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="The config of the server, by whose criterion is judged; or Parquet or CSV, with --small-count and "
-            "--min-width. Of a folder its own table, with these.",
+            help="The config of the server, with its criterion; or Parquet or CSV, with --small-count and "
+            "--min-width. Default for a folder: its own table.",
         ),
     ] = None,
 ) -> Answer:
@@ -138,19 +138,19 @@ def audit(
         print(f"entries       {found.entries}, the last with the hash {found.head}")
         print(f"decisions     {found.decisions}, of which {found.releases} released something")
         if found.in_part:
-            print(f"suppressed    {len(found.in_part)} sub-tables are released with suppressed cells")
+            print(f"suppressed    {len(found.in_part)} sub-tables with suppressed cells")
         if standard is not None:
-            told = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
-            print(f"criterion     {told}, of {standard.source}")
+            criterion = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
+            print(f"criterion     {criterion}, of {standard.source}")
         if found.verified:
-            beside = ", and so do suppressed tables" if found.in_part else ""
+            beside = ", with the suppressed tables" if found.in_part else ""
             print(f"verified      every R(t) satisfies the criterion{beside}")
         if not found.is_judged:
-            print("not judged    whether every R(t) satisfies a criterion; give the server's config with --table")
+            print("not judged    no criterion is given; give the server's config with --table")
 
-    if found.failures:  # not as a refusal, which would be a second document
+    if found.failures:  # a refusal would print a second document
         say(f"sdc: {opened.name} is not verified: {first_of(found.failures)}")
-    return Answer(facts, show, MEND if found.failures else 0)
+    return Answer(facts, show, ERROR if found.failures else 0)
 
 
 @command(SERVE)
@@ -168,40 +168,40 @@ def migrate(history: HistoryName) -> Answer:
 
 
 def _standard(history: str, given: str | None, settings: Settings) -> Standard | None:
-    """By what is judged: a config, or a table, of a server's folder its own, with the settings; None by nothing.
+    """Return the criterion to judge by: from a config, or a table with options; None if neither is given.
 
     ConfigError for a table without a criterion, a criterion without a table, or two criteria.
     """
     from sdc.server.desk.audit import Standard
-    from sdc.stages.subject import Subject, table_config
+    from sdc.stages.resolved import ResolvedInput, table_config
 
     if given is not None and given.endswith((".yaml", ".yml")):
-        if said := [key for key in settings if key.startswith("risk")]:
-            raise ConfigError(f"--table {given} has a criterion; leave out {', '.join(said)}")
-        about = Subject.open(given, settings, asked=["audit"])
-        return Standard(about.table, about.known, about.criteria(), given, _kept(history, about.table))
+        if double := [key for key in settings if key.startswith("risk")]:
+            raise ConfigError(f"--table {given} has a criterion; omit {', '.join(double)}")
+        source = ResolvedInput.open(given, settings, features=["audit"])
+        return Standard(source.table, source.known, source.criteria(), given, _evidence(history, source.table))
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own
     if not settings and given is None:
         return None
     if path is None:
-        raise ConfigError("--small-count and --min-width: there is no table to judge by; give it with --table")
+        raise ConfigError("--small-count and --min-width: there is no table; give one with --table")
     if not {"risk.small_count", "risk.min_width"} <= {*settings}:
         raise ConfigError(
-            f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
+            f"the table {path} has no criterion, and the history's own is not trusted; give the "
             "server's config with --table, or --small-count and --min-width"
         )
     written = _written(path)
-    about = (
-        Subject.open(path, settings, asked=["audit"])
+    source = (
+        ResolvedInput.open(path, settings, features=["audit"])
         if written is None
-        else Subject(path, *written, table_config(path, settings), settings)
+        else ResolvedInput(path, *written, table_config(path, settings), settings)
     )
-    return Standard(about.table, about.known, about.criteria(), "the options", _kept(history, about.table))
+    return Standard(source.table, source.known, source.criteria(), "the options", _evidence(history, source.table))
 
 
-def _kept(history: str, table: Table) -> Proof | None:
-    """The evidence in a server's folder, which is believed no more than the history; None where there is none."""
+def _evidence(history: str, table: Table) -> Proof | None:
+    """Read the evidence of a server's folder, which is checked like the history; None if there is none."""
     from sdc.model.errors import InputError, RunFolderError
     from sdc.server.desk.prepare import EVIDENCE
     from sdc.storage.certificate import read_certificate
@@ -213,7 +213,7 @@ def _kept(history: str, table: Table) -> Proof | None:
 
 
 def _written(path: str) -> tuple[Table, Knowledge] | None:
-    """The table of a server's folder, and what is known beside what is released of it; None of a table elsewhere."""
+    """Read the table and prior knowledge of a server's folder; None for another path."""
     from sdc.run_format import SCHEMA
     from sdc.storage.known import read_known
     from sdc.storage.parquet import read_written_table

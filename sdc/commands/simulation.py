@@ -1,4 +1,4 @@
-"""The commands that try a server's rules: on random streams of requests, and on those of a history."""
+"""Commands that simulate the rules of a server: on random requests, and on a history."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sdc.commands.options import CONFIG, SERVE, Answer, ConfigPath, Settings, co
 Rules = Annotated[
     str,
     typer.Option(
-        help="Names with commas between: myopic, one_step, one_step_frontier, limit_unreleasable, value, share, batch, "
+        help="Comma-separated names: myopic, one_step, one_step_frontier, limit_unreleasable, value, share, batch, "
         "simulatable, config; or a YAML file {name: [{rule: ...}, ...]}."
     ),
 ]
@@ -27,13 +27,13 @@ def simulate(
         str,
         typer.Option(help="uniform, popular, greedy-user, or a CSV or JSON lines file with user and variables (A*B)."),
     ] = "uniform",
-    streams: Annotated[int, typer.Option(min=1, max=100_000, help="The same for each rule.")] = 200,
+    streams: Annotated[int, typer.Option(min=1, max=100_000, help="Number of streams, the same for each rule.")] = 200,
     requests: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help="Requests of a stream; default 4 times the sub-tables, 500 at most."),
+        typer.Option(min=1, max=100_000, help="Requests per stream; default: 4 times the sub-tables, at most 500."),
     ] = None,
-    users: Annotated[int, typer.Option(min=1, max=10_000, help="Who ask.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Of the streams.")] = 0,
+    users: Annotated[int, typer.Option(min=1, max=10_000, help="Number of users.")] = 8,
+    seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Seed of the streams.")] = 0,
 ) -> Answer:
     """Try the release rules of a server on simulated requests."""
     from sdc.execution.cluster import check_cluster
@@ -43,7 +43,7 @@ def simulate(
 
     build = open_build(config, settings=settings)
     build.config.require("simulate")
-    check_before(build)  # refuse what is plainly wrong before a server starts
+    check_before(build)  # fail early
     check_cluster(build.config.execution)
     options: dict[str, Any] = {"streams": streams, "users": users, "requests": requests, "seed": seed}
     ServerTrial.of(build.config.server, rules, queries, **options)
@@ -77,7 +77,7 @@ def replay(
     table: Annotated[
         str | None, typer.Option(help="The config of the server's build, or its table with --min-width.")
     ] = None,
-    out: Annotated[Path, file_option("Where replay.html and replay.json go.", "--out", metavar="FOLDER")] = Path(
+    out: Annotated[Path, file_option("Folder for replay.html and replay.json.", "--out", metavar="FOLDER")] = Path(
         "replay"
     ),
 ) -> Answer:
@@ -86,19 +86,19 @@ def replay(
     The report shows both histories.
     """
     from sdc.record.chain import Chain
-    from sdc.server.tryout.replay import replay_into, subject_of
+    from sdc.server.tryout.replay import input_of, replay_into
 
-    subject = subject_of(table, settings)
+    source = input_of(table, settings)
     opened = Chain.read(history_url(history))
     try:
-        facts = replay_into(out, subject, rules, opened.entries())
+        facts = replay_into(out, source, rules, opened.entries())
     finally:
         opened.close()
 
     def show() -> None:
         for name, one in {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}.items():
-            told = ", ".join(f"{outcome} {n}" for outcome, n in one["outcomes"].items())
-            print(f"{name:20}{one['released'][-1]:7} sub-tables released; {told}")
+            outcomes = ", ".join(f"{outcome} {n}" for outcome, n in one["outcomes"].items())
+            print(f"{name:20}{one['released'][-1]:7} sub-tables released; {outcomes}")
         print(f"page          {out}/replay.html")
 
     return Answer({"folder": str(out), "replay": facts}, show)

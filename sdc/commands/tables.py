@@ -1,4 +1,4 @@
-"""Commands that ask of a table: critical widths, bounds, feasible tables, what is likely."""
+"""Commands about a table: critical widths, bounds, feasible tables, posterior."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdc.commands.input import executor_of, read_input, read_input_or_incomplete
 from sdc.commands.options import (
     INSPECT,
     TABLE,
     Answer,
+    InputPath,
     ReleaseOption,
     Settings,
-    SubjectPath,
     command,
     file_option,
     named,
@@ -24,7 +25,6 @@ from sdc.commands.options import (
     say,
     write_columns_file,
 )
-from sdc.commands.subject import executor_of, read_subject, read_subject_or_incomplete
 from sdc.config.features import MODEL, is_model
 from sdc.model.errors import ConfigError
 from sdc.refusal import first_interrupt
@@ -32,29 +32,29 @@ from sdc.refusal import first_interrupt
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration
 
-UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
+DEFAULT_STEPS = 1 << 27  # without a limit: some seconds
 
 
 @command(INSPECT, *TABLE, "widths.threshold")
 def widths(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
-    out: Annotated[Path | None, file_option("Write them to this Parquet or CSV file as well.", "--out")] = None,
+    out: Annotated[Path | None, file_option("Also write them to this Parquet or CSV file.", "--out")] = None,
 ) -> Answer:
     """List critical widths, the most dangerous sub-table first.
 
-    Of a table with more than 20 variables, only the widest sub-tables are listed.
+    For a table with more than 20 variables, only the widest sub-tables are listed.
     """
     from sdc.model import subtable as st
     from sdc.risk.critical_width import critical_widths
     from sdc.stages.assemble import Listing
 
     require_columns_file(out)
-    about = read_subject(subject, settings, "widths")
-    data, small, floor = about.table, about.small_count, about.config.widths.threshold or 0
-    with executor_of(about) as executor:
-        most = Listing.of(about.config.widths, len(data.schema), floor).most
-        found = critical_widths(data, small_count=small, floor=floor, most=most, executor=executor)
+    source = read_input(path, settings, "widths")
+    data, small, threshold = source.table, source.small_count, source.config.widths.threshold or 0
+    with executor_of(source) as executor:
+        most = Listing.of(source.config.widths, len(data.schema), threshold).most
+        found = critical_widths(data, small_count=small, floor=threshold, most=most, executor=executor)
     cut = found.cut(1)
     pairs = list(found.by_sub_table().items())[::-1]
     labels, values = [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs]
@@ -79,25 +79,25 @@ def widths(
 
 @command(INSPECT, *TABLE, "sharp_seconds")
 def bounds(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
     cells: Annotated[
         list[str] | None,
         typer.Option(
-            help="at-risk, the default, or all; or a super-cell, the sum of several, such as 'age in (young, old), "
-            "sex=f'; once for each."
+            help="at-risk (default) or all; or a super-cell (a sum of cells) such as 'age in (young, old), "
+            "sex=f'; repeatable."
         ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="auto, the default, with what a run's certificate shows; or a method")
+        str | None, typer.Option(help="auto (default), which uses a run's certificate; or a method")
     ] = None,
     fractional: Annotated[
-        bool, typer.Option("--fractional", help="Bounds over tables of fractions, which linear programs have.")
+        bool, typer.Option("--fractional", help="Bounds over tables of real numbers, by linear programs.")
     ] = False,
     sharp: Annotated[
         bool,
-        typer.Option("--sharp", help="Outer and inner ends brought together by all methods, from what a run shows on."),
+        typer.Option("--sharp", help="Tighten both ends by all methods, starting from a run's results."),
     ] = False,
 ) -> Answer:
     """Compute bounds of cells, or of sums of cells, given a release."""
@@ -108,106 +108,106 @@ def bounds(
     from sdc.stages.answers import bounded, super_cells
 
     if sharp and method is not None:
-        raise ConfigError(f"--sharp with --method {method}: sharp bounds are by all methods; leave one out")
+        raise ConfigError(f"--sharp with --method {method}: sharp bounds use all methods; omit one")
     if "sharp_seconds" in settings and not sharp:
-        raise ConfigError("--seconds is for sharp bounds; add --sharp, or leave it out")
+        raise ConfigError("--seconds is for sharp bounds; add --sharp, or omit it")
     if "sharp_seconds" in settings:
         settings = {"assessment": "sharp", **settings}
-    which = _asked_cells(cells)
+    which = _chosen_cells(cells)
     if fractional or isinstance(which, list):
         _check_of_sums(sharp, fractional, method)
-    about = read_subject_or_incomplete(subject, settings, release, "bounds")
-    if isinstance(about, Incomplete):
+    source = read_input_or_incomplete(path, settings, release, "bounds")
+    if isinstance(source, Incomplete):
         if sharp or method is not None:
-            raise ConfigError("bounds of a table whose counts are not all told are by one solver; leave out the method")
-        told = about.bounds(which, small_count=settings.get("risk.small_count", 2), fractional=fractional)
-        facts = super_cell_facts(None, told, about.schema)
+            raise ConfigError("bounds of a table with suppressed counts have one method; omit --sharp and --method")
+        sums = source.bounds(which, small_count=settings.get("risk.small_count", 2), fractional=fractional)
+        facts = super_cell_facts(None, sums, source.schema)
     else:
-        held, small = about.public(release), about.small_count
-        budget = about.config.sharp_seconds or SHARP_SECONDS if sharp else None
-        with executor_of(about) as executor:
+        held, small = source.public(release), source.small_count
+        budget = source.config.sharp_seconds or SHARP_SECONDS if sharp else None
+        with executor_of(source) as executor:
             if fractional or isinstance(which, list):
-                sums = super_cells(about.table, held, which, small, FRACTIONAL if fractional else method, executor)
-                facts = super_cell_facts(held.release, sums, about.table.schema)
+                sums = super_cells(source.table, held, which, small, FRACTIONAL if fractional else method, executor)
+                facts = super_cell_facts(held.release, sums, source.table.schema)
             else:
                 how: dict[str, Any] = {"method": method or "auto", "seconds": budget}
-                found = bounded(about, held, which, small, **how, executor=executor, say=say)
-                facts = bounds_facts(held.release, *found, about.table.schema)
+                found = bounded(source, held, which, small, **how, executor=executor, say=say)
+                facts = bounds_facts(held.release, *found, source.table.schema)
     return Answer(facts, lambda: _print_bounds(facts))
 
 
 @command(INSPECT, "table.variables", name="enumerate")
 def enumerate_command(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop at so many tables, default after some seconds.")
+        int | None, typer.Option(min=1, help="Stop at this many tables; default: after some seconds.")
     ] = None,
 ) -> Answer:
     """Count the integer tables that agree with a release.
 
-    After an interrupt, the command reports what it has counted so far.
+    After an interrupt, the command reports the count so far.
     """
     from sdc import api
     from sdc.progress import Nodes
     from sdc.public.incomplete import Incomplete
 
-    steps = UNASKED_STEPS if limit is None else None
-    about = read_subject_or_incomplete(subject, settings, release, "enumerate")
+    steps = DEFAULT_STEPS if limit is None else None
+    source = read_input_or_incomplete(path, settings, release, "enumerate")
     search: Callable[..., Enumeration] = (
-        about.tables
-        if isinstance(about, Incomplete)
-        else partial(api.enumerate_tables, about.table, about.public(release))
+        source.tables
+        if isinstance(source, Incomplete)
+        else partial(api.enumerate_tables, source.table, source.public(release))
     )
     ended = threading.Event()
-    with first_interrupt(ended.set, "the search ends with what is known so far"):
+    with first_interrupt(ended.set, "the search ends with the count so far"):
         watch = Nodes(say, ended)
         found = search(limit=limit, max_steps=steps, watch=watch)
     if ended.is_set():
-        say("interrupted: this is what is known so far")
+        say("interrupted: this is the count so far")
     elif limit is None and not found.complete:
-        say("the search was left after some seconds; give --limit to have it go on")
-    said = f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}"
-    return Answer({"feasible_tables": found.feasible_tables, "complete": found.complete}, lambda: print(said))
+        say("the search ended after some seconds; give --limit to continue")
+    text = f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}"
+    return Answer({"feasible_tables": found.feasible_tables, "complete": found.complete}, lambda: print(text))
 
 
 @command(INSPECT, *TABLE, name="posterior")
 def posterior_command(
-    subject: SubjectPath,
+    path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
     law: Annotated[
         str,
         typer.Option(
-            help="released, uniform, saturated, a model such as [a,b][b,c], or average: of the laws under --prior, by "
-            "their prior and how probable each makes the release."
+            help="released, uniform, saturated, a model such as [a,b][b,c], or average: the laws of --prior by "
+            "prior and likelihood."
         ),
     ] = "released",
-    alpha: Annotated[float, typer.Option(help="Of the prior, for each cell of the full table.")] = 0.5,
+    alpha: Annotated[float, typer.Option(help="Prior parameter of each cell of the full table.")] = 0.5,
     prior: Annotated[
         list[str] | None,
-        typer.Option(metavar="LAW=P", help="A law of an average, with its prior probability; once for each."),
+        typer.Option(metavar="LAW=P", help="A law of an average and its prior probability; repeatable."),
     ] = None,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
 ) -> Answer:
-    """Compute what an intruder holds likely, given a release.
+    """Compute the intruder's posterior probabilities, given a release.
 
-    How, and from what probability on a cell counts as identified, is as `posterior` of a config says, or --set.
+    The settings of `posterior` in a config apply; set them with --set.
     """
     from sdc import api
     from sdc.config.analysis import PosteriorConfig
     from sdc.intruder.posterior import posterior_facts
 
     priors = _numbers_by_name(prior or [])
-    asked = [MODEL] * any(map(is_model, [law, *priors]))
-    about = read_subject(subject, settings, "posterior", *asked, named={"--release": release})
-    data, small = about.table, about.small_count
-    how = about.config.posterior or PosteriorConfig()
-    with executor_of(about) as executor:
+    features = [MODEL] * any(map(is_model, [law, *priors]))
+    source = read_input(path, settings, "posterior", *features, named={"--release": release})
+    data, small = source.table, source.small_count
+    how = source.config.posterior or PosteriorConfig()
+    with executor_of(source) as executor:
         found = api.posterior(
             data,
-            about.public(release),
+            source.public(release),
             law=law,
             alpha=alpha,
             priors=priors,
@@ -221,13 +221,13 @@ def posterior_command(
             share=how.share,
             executor=executor,
         )
-        bounded = api.cell_bounds(data, about.public(release), cells=cells, small_count=small, executor=executor)
-    facts = posterior_facts(found, bounded, data.schema, how.threshold, about.losses)
+        bounded = api.cell_bounds(data, source.public(release), cells=cells, small_count=small, executor=executor)
+    facts = posterior_facts(found, bounded, data.schema, how.threshold, source.losses)
     return Answer(facts, lambda: _print_posterior(facts))
 
 
 def _numbers_by_name(given: list[str]) -> dict[str, float]:
-    """`saturated=0.5` by name; ConfigError for what is not written so, or given twice."""
+    """Parse `saturated=0.5`; ConfigError for another form, or a name given twice."""
     found: dict[str, float] = {}
     for text in given:
         name, _, number = text.partition("=")
@@ -241,29 +241,31 @@ def _numbers_by_name(given: list[str]) -> dict[str, float]:
 
 
 def _once(option: str, given: list[str] | None, default: str) -> str:
-    """What is given, or the default; ConfigError where it is given twice."""
+    """Return the value, or the default; ConfigError if it is given twice."""
     if len(given or ()) > 1:
         raise ConfigError(f"{option} is given {len(given or ())} times: {', '.join(given or ())}; give it once")
     return (given or [default])[0]
 
 
-def _asked_cells(given: list[str] | None) -> str | list[str]:
-    """At-risk cells, the default, or all; or a list, where super-cells are among them; ConfigError as `_once`."""
+def _chosen_cells(given: list[str] | None) -> str | list[str]:
+    """Return at-risk, all, or a list with super-cells; ConfigError as `_once`."""
     from sdc.model.super_cell import is_written
 
     return given if given and any(map(is_written, given)) else _once("--cells", given, "at-risk")
 
 
 def _check_of_sums(sharp: bool, fractional: bool, method: str | None) -> None:
-    """ConfigError where options do not fit bounds of super-cells, or over tables of fractions."""
+    """Raise ConfigError for options that do not fit super-cells or fractional bounds."""
     if sharp:
-        raise ConfigError("--sharp is of whole counts of single cells; leave it out, or --fractional and super-cells")
+        raise ConfigError(
+            "--sharp is for integer counts of single cells; omit it, or omit --fractional and super-cells"
+        )
     if fractional and method is not None:
-        raise ConfigError(f"--fractional with --method {method}: they are by a linear program; leave one out")
+        raise ConfigError(f"--fractional with --method {method}: these use a linear program; omit one")
 
 
 def _print_bounds(facts: dict[str, Any]) -> None:
-    """A cell a line, and where it is known by which methods the ends are, with these; then how many are sharp."""
+    """Print one line per cell, with the method of each end if known, and the number of sharp cells."""
     by = any("outer_by" in row for row in facts["cells"])
     methods = f"  {'bounds':9}  {'lower by':32}  {'upper by':32}" * by
     print(f"method {facts['method']}\n{'count':>9} {'outer':>17} {'inner':>17}{methods}  cell")
@@ -281,51 +283,48 @@ def _one_of(categories: str | list[str]) -> str:
 
 
 def _ends_by(row: dict[str, Any]) -> str:
-    """Of each end the method that gave the outer one, and that by which the inner one is reached."""
+    """Format whether bounds are sharp, and the outer and inner method of each end."""
     ends = (f"{outer}, {inner}" for outer, inner in zip(row["outer_by"], row["inner_by"], strict=True))
     return f"  {'sharp' if row['exact'] else 'bracketed':9}  " + "  ".join(f"{end:32}" for end in ends)
 
 
 def _print_posterior(facts: dict[str, Any]) -> None:
-    """Most probable to be known first, whatever their bounds."""
+    """Print the posterior; the cells most likely to be known come first."""
     from sdc.intruder.chains import written_error, written_r_hat
 
     tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
-    print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
+    print(f"law           {facts['law']}{', equal to released: it uses only public numbers' if same else ''}")
     if tables == 1:
-        print("              one table alone agrees with the release: it is known, and the posterior is a point")
+        print("              only one table agrees with the release, so it is known exactly")
     exact = "exact" if facts["exact"] else "sampled"
     print(f"engine        {facts['engine']}, {exact}" + (f"; {tables} feasible tables" if tables is not None else ""))
     if facts["exact"]:
         uniform = facts["log_probability_if_uniform"]
-        alike = "" if uniform is None else f"; of each table, were they all alike, {uniform:.4f}"
+        alike = "" if uniform is None else f"; {uniform:.4f} if all tables were equally likely"
         print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}{alike}")
     else:
-        told = facts["diagnostics"]
+        diagnostics = facts["diagnostics"]
         print(
-            f"chains        {told['chains']} of {told['draws']} draws; R-hat {written_r_hat(told['r_hat'])}, effective "
-            f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
+            f"chains        {diagnostics['chains']} of {diagnostics['draws']} draws; "
+            f"R-hat {written_r_hat(diagnostics['r_hat'])}, effective sample size from "
+            f"{diagnostics['effective_sample_size']:.0f}; connectivity {diagnostics['connectivity']}"
         )
-        print(f"errors        {written_error(told['error'], told['wanted'])}")
+        print(f"errors        {written_error(diagnostics['error'], diagnostics['wanted'])}")
     for model in facts["models"]:
         error = "" if model["standard_error"] is None else f", standard error {model['standard_error']:.4f}"
         print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
     identified = facts["identified"]
     if facts["models"]:
-        print(
-            "              each weighed by its prior and how probable it makes the release: see the theory in sdc docs"
-        )
+        print("              each weighted by its prior and its likelihood: see the theory in sdc docs")
     least = f"{identified['threshold']:g}"
+    print(f"identified    {identified['fraction']:.4f} of the cells: the true count is the most likely, above {least}")
     print(
-        f"identified    {identified['fraction']:.4f} of the cells: the true count is the most probable, above {least}"
-    )
-    print(
-        f"above         {facts['above']['fraction']:.4f} of the cells have a true count of a probability above {least}"
+        f"above         {facts['above']['fraction']:.4f} of the cells have a true count with probability above {least}"
     )
     bounds = facts["bounds"]
     print(
         f"bounds        {bounds['known']} cells have one count left, total width {bounds['total_width']}"
-        f"{'' if bounds['sharp'] else ', by outer bounds'}"
+        f"{'' if bounds['sharp'] else ', from outer bounds'}"
     )
     if facts["entropy"] is not None:
         print(f"entropy       {facts['entropy']:.4f} of the law of the tables")
@@ -337,12 +336,13 @@ def _print_posterior(facts: dict[str, Any]) -> None:
         )
     held = facts["attribute_disclosure"]
     print(
-        f"groups        {held['above_threshold']} cells hold {_share(held['share'])} of a released one, above "
-        f"{least}; {held['certain']} certainly do, {held['impossible']} cannot"
+        f"groups        {held['above_threshold']} cells have {_share(held['share'])} of a released cell, with "
+        "probability above "
+        f"{least}; {held['certain']} certainly, {held['impossible']} impossible"
     )
     names = "count", "probability", "most likely", "probability", "bounds", "of group", "group", "cell"
     print("{:>9} {:>11} {:>11} {:>11} {:>17} {:>11}  {}  {}".format(*names))
-    rows = [_told(row) for row in facts["cells"]]
+    rows = [_cell_row(row) for row in facts["cells"]]
     for row in sorted(rows, key=lambda row: -row[1]):
         print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17} {:11.4f}  {}  {}".format(*row))
 
@@ -351,7 +351,7 @@ def _share(share: float) -> str:
     return "all" if share == 1 else f"at least {share:g}"
 
 
-def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], float, str, str]:
+def _cell_row(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], float, str, str]:
     found, first = row["probabilities"], row["from"]
     highest = max(range(len(found)), key=found.__getitem__)
     at_truth = found[row["count"] - first] if 0 <= row["count"] - first < len(found) else 0.0

@@ -1,4 +1,4 @@
-"""The commands about single tables: rounded, with cells suppressed, or sums of a column."""
+"""Commands that protect one table: rounding, suppression, magnitude tables."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import PROTECT, Answer, Settings, Sheet, SubjectPath, command, file_option
+from sdc.commands.options import PROTECT, Answer, InputPath, Settings, Sheet, command, file_option
 from sdc.model.errors import ConfigError
 from sdc.model.extras import require_packages
 
 if TYPE_CHECKING:
     from sdc.model.table import Table
-    from sdc.stages.subject import Subject
+    from sdc.stages.resolved import ResolvedInput
 
 SubTableName = Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as age*sex.")]
 Out = Annotated[Path | None, file_option("A new file: .csv, .parquet, .json, .px, .xml or .xlsx.", "--out")]
 OutRows = Annotated[Path | None, file_option("A new file: .csv, .parquet or .xlsx.", "--out")]
 OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv", ".parquet", ".xlsx")
-MOST_DIGITS = 15  # of a number that a spreadsheet keeps
-ALONE = "it is in no ledger, and was judged beside nothing: beside other tables of these records it may tell more"
+MOST_DIGITS = 15  # precision of numbers in spreadsheets
+ALONE = "not in a ledger, and judged alone: with other tables of these records it may reveal more"
 BESIDE, BEFORE = (
-    f"it is in no ledger, and was judged beside {what}; what is released later is not judged together with it"
-    for what in ("the release of this run", "what the config says was published before")
+    f"not in a ledger; judged together with {what}; later releases are not judged together with it"
+    for what in ("the release of this run", "the earlier publications of the config")
 )
-CHOICE = "which cells were chosen tells more to whoever chooses alike from tables that agree; that is not judged"
-EACH_OTHERS = "each record counts as another contributor: no --contributor says whose a record is"
+CHOICE = (
+    "the choice of cells may itself reveal something: an intruder can repeat it for each feasible table; not judged"
+)
+EACH_OTHERS = "each record counts as its own contributor, because --contributor is not given"
 MOST_PRINTED = 20
-SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
+SUMS = "tables of other commands are not known here: differences between tables may violate the rules"
 
 
 @command(PROTECT, "table.variables", name="round")
 def round_command(
-    subject: SubjectPath,
+    subject: InputPath,
     sub_table: SubTableName,
     settings: Settings,
     base: Annotated[int, typer.Option(min=2, help="Counts become multiples of it.")] = 5,
@@ -54,17 +56,17 @@ def round_command(
     from sdc.model import subtable as st
 
     _require_new(out, OF_TABLES)
-    about = _subject(subject, settings, "round")
-    table = _marginal(about, sub_table)
-    if about.build is not None:  # levels that were published before are no levels of what goes out
-        hidden = about.build.origin.hides(about.table.schema)
-        table = about.table.marginal(st.parse(sub_table, about.table.schema) & ~hidden)
-    beside = ALONE if about.build is None else _beside(about)
-    judged = "nothing, for the table of a file has no criterion"
-    if about.build is not None:
-        about.judge_rounded(sub_table, base)
-        own = about.build.criteria
-        judged = f"each cell of the whole table with 1 to {own.small_count} records keeps the width {own.floor}"
+    source = _subject(subject, settings, "round")
+    table = _marginal(source, sub_table)
+    if source.build is not None:  # earlier levels are not published again
+        hidden = source.build.origin.hides(source.table.schema)
+        table = source.table.marginal(st.parse(sub_table, source.table.schema) & ~hidden)
+    beside = ALONE if source.build is None else _beside(source)
+    judged = "nothing: the table of a file has no criterion"
+    if source.build is not None:
+        source.judge_rounded(sub_table, base)
+        own = source.build.criteria
+        judged = f"each cell of the whole table with 1 to {own.small_count} records has at least width {own.floor}"
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         from sdc.stages.release import rounded_table
@@ -81,19 +83,19 @@ def round_command(
         **_judged(beside),
         "confidential": {"moved": rounded.moved},
     }
-    said = (
+    lines = (
         f"rounded to multiples of {base}",
-        f"rounded margins that cells add up to: {', '.join(margins)}",
+        f"rounded margins: {', '.join(margins)}",
         f"judged: {judged}",
         beside,
-        f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this",
+        f"confidential  total change {rounded.moved}, the minimum; do not publish this",
     )
-    return Answer(facts, lambda: print("\n".join(said)))
+    return Answer(facts, lambda: print("\n".join(lines)))
 
 
 @command(PROTECT, "table.variables", "risk.small_count", "risk.min_width")
 def suppress(
-    subject: SubjectPath,
+    subject: InputPath,
     sub_table: SubTableName,
     settings: Settings,
     out: OutRows = None,
@@ -114,25 +116,25 @@ def suppress(
     from sdc.model import subtable as st
 
     _require_new(out, OF_ROWS)
-    about = _subject(subject, settings, "suppress")
-    table, beside, (public, whole) = _marginal(about, sub_table), _beside(about), about.besides
-    criteria = about.criteria()
+    source = _subject(subject, settings, "suppress")
+    table, beside, (public, whole) = _marginal(source, sub_table), _beside(source), source.besides
+    criteria = source.criteria()
     found = api.suppress(
-        about.table,
+        source.table,
         public,
         sub_table,
         criteria,
-        budget=about.budget,
+        budget=source.budget,
         whole=whole,
-        witnesses=about.witnesses(public),
-        whole_table=about.build is not None,
+        witnesses=source.witnesses(public),
+        whole_table=source.build is not None,
     )
     schema = table.schema
     if out is not None:
         _write_rows(out, found.listed(schema))
     suppressed, rows = int(found.suppressed.sum()), found.to_arrow().to_pylist()
-    of = "the whole table" if found.judged_whole else f"{sub_table}, and none of the whole table,"
-    judged = f"each cell of {of} with 1 to {criteria.small_count} records keeps the width {criteria.floor}"
+    of = "the whole table" if found.judged_whole else f"{sub_table}, none of the whole table,"
+    judged = f"each cell of {of} with 1 to {criteria.small_count} records has at least width {criteria.floor}"
     every = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
     margins, refuted = every if found.margins else [], len(found.refuted)
     facts = {
@@ -150,16 +152,16 @@ def suppress(
 
     def show() -> None:
         print(f"{suppressed} of {found.suppressed.size} cells are suppressed, with {found.weight} records")
-        told = [*margins, "what these add up to, and "] if found.margins else [""]
+        public_with = [*margins, "their totals, and "] if found.margins else [""]
         print(f"judged: {judged}")
-        print(f"public with it, and judged so: {', '.join(told)}structural zeros")
+        print(f"public with it: {', '.join(public_with)}structural zeros")
         if not found.margins:
-            print("its margins are not: those that were not public before stay so")
+            print("its margins are not published with it")
         print(f"{beside}\n{CHOICE}")
         if refuted:
-            what = f"{refuted} small cells are too narrow by what is public without it, whatever is suppressed"
+            what = f"{refuted} small cells are too narrow already without this table"
             print(f"confidential  {what}; do not publish this")
-        fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
+        fewer = "no fewer suffice (cells plus records)" if found.optimal else "fewer may suffice"
         print(f"confidential  {fewer}; do not publish this")
 
     return Answer(facts, show)
@@ -173,34 +175,34 @@ def magnitude(
         list[str], typer.Option(help="The variables, such as region*size; once for each table, judged together.")
     ],
     contributors: Annotated[
-        int | None, typer.Option(help="At least so many contribute to each cell; who has 0 does not.")
+        int | None, typer.Option(help="Minimum contributors per cell; a value of 0 is no contribution.")
     ] = None,
-    dominance: Annotated[str | None, typer.Option(help="n:p, the n largest hold no more than p per cent.")] = None,
+    dominance: Annotated[str | None, typer.Option(help="n:p: the n largest have at most p per cent.")] = None,
     percent: Annotated[
-        str | None, typer.Option(help="p, without the two largest at least p per cent of the largest are left.")
+        str | None, typer.Option(help="p: without the two largest, at least p per cent of the largest must remain.")
     ] = None,
-    contributor: Annotated[str | None, typer.Option(help="The column that says whose a record is.")] = None,
-    unique: Annotated[bool, typer.Option("--unique", help="Refuse a contributor that has several records.")] = False,
+    contributor: Annotated[str | None, typer.Option(help="The column with the contributor of a record.")] = None,
+    unique: Annotated[bool, typer.Option("--unique", help="Refuse several records of one contributor.")] = False,
     hierarchy: Annotated[
         list[str] | None, typer.Option(help="variable=column,column: coarser columns, the finest first.")
     ] = None,
     negative: Annotated[str, typer.Option(help="refuse or split")] = "refuse",
     alike: Annotated[
-        str, typer.Option(help="refuse, merge or keep names that differ by blanks, case or Unicode form alone.")
+        str, typer.Option(help="refuse, merge or keep names that differ only in blanks, case or Unicode form.")
     ] = "refuse",
     decimals: Annotated[
-        int | None, typer.Option(help="Round values to so many; default 6 for floats, others are not rounded.")
+        int | None, typer.Option(help="Round values; default: 6 for floats, others are not rounded.")
     ] = None,
     delimiter: Annotated[str, typer.Option(help="What separates the columns of CSV: , ; | or a tab.")] = ",",
     decimal: Annotated[str, typer.Option(help="The decimal sign of numbers in CSV: . or ,")] = ".",
-    encoding: Annotated[str, typer.Option(help="Of CSV, such as utf-8, latin-1 or cp1252.")] = "utf-8",
-    quote: Annotated[str, typer.Option(help='What values of CSV with a delimiter are put in: " or none.')] = '"',
+    encoding: Annotated[str, typer.Option(help="Encoding of CSV, such as utf-8, latin-1 or cp1252.")] = "utf-8",
+    quote: Annotated[str, typer.Option(help='The quote character of CSV: " or none.')] = '"',
     sheet: Sheet = None,
     missing: Annotated[
-        list[str] | None, typer.Option(help="A text that stands for missing values, such as NA; once for each.")
+        list[str] | None, typer.Option(help="A text for missing values, such as NA; repeatable.")
     ] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A pattern of names in the folder that are no parts; once for each.")
+        list[str] | None, typer.Option(help="A pattern of file names to skip in the folder; repeatable.")
     ] = None,
     out: OutRows = None,
 ) -> Answer:
@@ -262,20 +264,18 @@ def magnitude(
             print(f"confidential  {one}")
         if failing:
             more = f"and {len(failing) - MOST_PRINTED} more, see --json; " if len(failing) > MOST_PRINTED else ""
-            print(f"confidential  {more}these cells of other levels are why; do not publish this")
+            print(f"confidential  {more}these cells fail at finer levels; do not publish this")
 
     return Answer({**document, **_judged(ALONE, *notes), "confidential": confidential}, show)
 
 
 def _names(table: Table) -> list[str]:
-    """Of the variables that the table is by; of an axis and its levels the axis."""
     from sdc.model import subtable as st
 
     return st.names(st.full(len(table.schema)), table.schema)
 
 
 def _judged(beside: str, *notes: str) -> dict[str, Any]:
-    """What a document says of it."""
     return {"in_ledger": False, "judged_beside_release": beside == BESIDE, "note": "; ".join([beside, *notes])}
 
 
@@ -293,29 +293,29 @@ def _hierarchy(text: str) -> tuple[str, list[str]]:
     return name, columns.split(",")
 
 
-def _subject(path: str, settings: Settings, verb: str) -> Subject:
-    from sdc.stages.subject import Subject
+def _subject(path: str, settings: Settings, verb: str) -> ResolvedInput:
+    from sdc.stages.resolved import ResolvedInput
 
-    return Subject.open(path, settings, asked=[verb])
+    return ResolvedInput.open(path, settings, features=[verb])
 
 
-def _beside(subject: Subject) -> str:
-    """With what a single table of it was judged, and what that does not know."""
-    if subject.released is not None:
+def _beside(source: ResolvedInput) -> str:
+    """Return the note on what a single table was judged with."""
+    if source.released is not None:
         return BESIDE
-    return BEFORE if subject.known.published or subject.known.release.variables else ALONE
+    return BEFORE if source.known.published or source.known.release.variables else ALONE
 
 
-def _marginal(subject: Subject, sub_table: str) -> Table:
-    """The sub-table; ConfigError where the config forbids it."""
+def _marginal(source: ResolvedInput, sub_table: str) -> Table:
+    """Return the sub-table; ConfigError if the config forbids it."""
     from sdc.model import subtable as st
     from sdc.search.constraints import Constraints, named
 
-    schema = subject.table.schema
-    asked = st.parse(sub_table, schema)
-    if not Constraints(forbid=named("forbid", subject.forbid, schema)).allows(asked):
-        raise ConfigError(f"{sub_table} is forbidden by release.forbid of {subject.name}; choose another, or allow it")
-    return subject.table.marginal(asked)
+    schema = source.table.schema
+    view = st.parse(sub_table, schema)
+    if not Constraints(forbid=named("forbid", source.forbid, schema)).allows(view):
+        raise ConfigError(f"{sub_table} is forbidden by release.forbid of {source.name}; choose another, or allow it")
+    return source.table.marginal(view)
 
 
 def _write_table(out: Path, table: Any) -> None:
@@ -329,7 +329,7 @@ def _write_table(out: Path, table: Any) -> None:
 
 
 def _write_rows(out: Path, rows: list[dict[str, Any]], number: str = "") -> None:
-    """Each row by names, with exact numbers as texts in one column."""
+    """Write rows by names; exact numbers are texts in one column."""
     from sdc.run_format import in_csv
     from sdc.storage.parquet import write_csv
     from sdc.storage.whole_file import replacing
@@ -362,7 +362,7 @@ def _write_rows(out: Path, rows: list[dict[str, Any]], number: str = "") -> None
 
 
 def _require_new(out: Path | None, suffixes: tuple[str, ...]) -> None:
-    """ConfigError, before any work, for a file that would not be written."""
+    """Raise ConfigError early for a file that could not be written."""
     if out is None:
         return
     if out.suffix not in suffixes:

@@ -373,7 +373,7 @@ def pairs() -> Iterator[tuple[Capability, Capability]]:
             yield one, other
 
 
-def told(*names: str) -> list[dict[str, Any]]:
+def pair_facts(*names: str) -> list[dict[str, Any]]:
     """Of each pair that can be asked for, or that has this one or these two, whether it works, and why not."""
     asked = {capability(name).name for name in names}
     if len(names) > 1 and (len(asked) != len(names) or len(names) > 2):

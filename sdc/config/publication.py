@@ -56,7 +56,7 @@ class PublicationConfig(Section):
         return formats
 
     @property
-    def told(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """What readers are told beside the title, for programs; without what is not given."""
         told = self.model_dump(mode="json", exclude=HOW_PUBLISHED)
         return {what: text for what, text in told.items() if text}
@@ -66,7 +66,7 @@ class PublicationConfig(Section):
         """The same for people, without the notes, which nothing introduces."""
         called = {"population": "Population", "period": "Reference period", "source": "Source", "licence": "Licence"}
         called["contact"] = "Contact"
-        return {name: self.told[what] for what, name in called.items() if what in self.told}
+        return {name: self.given[what] for what, name in called.items() if what in self.given}
 
 
 class VariableLabelsConfig(Section):

@@ -1,1 +1,1 @@
-"""Input: where records come from, how they are recoded and counted."""
+"""Input: reading, recoding and counting records."""

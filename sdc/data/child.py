@@ -1,4 +1,4 @@
-"""The process that reads what may be damaged or hostile, see `sdc.data.reader`; it imports little, to start at once."""
+"""The child process that reads untrusted or corrupt files, see `sdc.data.reader`. It imports little, to start fast."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ import pyarrow as pa
 
 from sdc.model.errors import InputError, SdcError
 
-OWN_BYTES = 176 << 20  # measured: 165 MiB with Arrow, NumPy and the kernel of text, 78 without it, before it reads
-_AHEAD = 1 << 20  # bytes that it is ahead of who asks
+# measured: 165 MiB with Arrow, NumPy and the text kernel, 78 MiB without the kernel, before it reads
+OWN_BYTES = 176 << 20
+_AHEAD = 1 << 20  # bytes it may be ahead of the reader
 IDLE_SECONDS = 10.0  # its memory is not for a search that takes hours
 FRAME = struct.Struct("<cQ")
 _TEXTS, _SMALL = (".csv", ".tsv", ".txt"), 1 << 19
 _NARROW = ((pa.int8(), np.int8), (pa.int16(), np.int16))
 RECORDS, RESULT, REFUSAL, BYTES = b"r", b"=", b"!", b"?"
-"""What it says: some records, its answer, why there is none, or which bytes of a file it needs."""
+"""Kinds of frames: records, a result, a refusal, or a request for bytes of a file."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A file of records for those who look at its bytes."""
+    """A file of records inside the child."""
 
     url: str
     size: int | None
@@ -47,32 +48,32 @@ class Part:
 
     @contextmanager
     def opened(self) -> Iterator[str | IO[bytes]]:
-        """What Arrow reads it from."""
+        """What Arrow reads from."""
         yield self.url
 
 
 def is_small(part: Part) -> bool:
-    """Whether a text file is read before a compiled kernel is loaded."""
+    """Whether a text file is small enough to be read without the compiled kernel."""
     return part.suffix in _TEXTS and part.size is not None and part.size < _SMALL
 
 
 def serve() -> None:
-    """Answers requests until there is none for long, or nobody to ask."""
+    """Answer requests until none comes for some time, or the parent is gone."""
     with suppress(OSError, AttributeError):
         fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _AHEAD)
     answers = os.fdopen(os.dup(1), "wb", _AHEAD)
-    os.dup2(2, 1)  # what libraries print is no answer
-    asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    os.dup2(2, 1)  # output of libraries is no answer
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
         try:
-            function, pieces, is_lent, memory, folder = pickle.loads(asked.get(timeout=IDLE_SECONDS))
+            function, pieces, is_lent, memory, folder = pickle.loads(requests.get(timeout=IDLE_SECONDS))
         except queue.Empty:
             os._exit(0)
         if folder:
             os.chdir(folder)
         for part, arguments in pieces:
-            own = _LentPart(part.url, part.size, part.suffix, asked, answers) if is_lent else part
+            own = _LentPart(part.url, part.size, part.suffix, requests, answers) if is_lent else part
             for kind, content in _answers(function, own, memory, arguments):
                 say(answers, kind, content)
             if kind == REFUSAL:
@@ -80,14 +81,14 @@ def serve() -> None:
 
 
 def say(pipe: IO[bytes], kind: bytes, content: Any) -> None:
-    """One frame."""
+    """Send one frame."""
     pipe.write(FRAME.pack(kind, len(content)))
     pipe.write(content)
     pipe.flush()
 
 
 def heard(pipe: IO[bytes]) -> tuple[bytes, bytes]:
-    """One frame; EOFError where there is none."""
+    """Receive one frame; EOFError if there is none."""
     head = pipe.read(FRAME.size)
     if len(head) < FRAME.size:
         raise EOFError
@@ -98,11 +99,11 @@ def heard(pipe: IO[bytes]) -> tuple[bytes, bytes]:
     return kind, content
 
 
-def _listen(asked: queue.SimpleQueue[bytes]) -> None:
-    """Hands on what the parent says; where it says no more it is gone, and nobody wants what is being done."""
+def _listen(requests: queue.SimpleQueue[bytes]) -> None:
+    """Queue the parent's frames; if the parent is gone, end the process."""
     with suppress(EOFError):
         while True:
-            asked.put(heard(sys.stdin.buffer)[1])
+            requests.put(heard(sys.stdin.buffer)[1])
     os._exit(0)
 
 
@@ -110,7 +111,7 @@ def _answers(function: Callable[..., Any], part: Part, memory: int, arguments: A
     if part.suffix.startswith(_TEXTS) and not is_small(part):
         from sdc.data.text_kernel import compiled
 
-        compiled()  # what compiles needs more memory than what reads
+        compiled()  # compiling needs more memory than reading
     try:
         _limit(memory)
         result = function(part, *arguments)
@@ -125,7 +126,7 @@ def _answers(function: Callable[..., Any], part: Part, memory: int, arguments: A
 
 
 def _limit(memory: int | None) -> None:
-    """What this process may take beside what it had at first; None for as much as the system gives."""
+    """Limit the memory of this process beyond its initial size; None: no limit."""
     most = resource.getrlimit(resource.RLIMIT_DATA)[1]
     own = most if memory is None else _had_at_first() + memory
     resource.setrlimit(resource.RLIMIT_DATA, (own if most == resource.RLIM_INFINITY else min(own, most), most))
@@ -133,7 +134,7 @@ def _limit(memory: int | None) -> None:
 
 @cache
 def _had_at_first() -> int:
-    """Bytes of data when it begins to read: `OWN_BYTES`, or more where it had to compile."""
+    """Bytes of data before reading: `OWN_BYTES`, or more after compiling."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return max([OWN_BYTES, *(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))])
@@ -152,14 +153,14 @@ def _refusal(part: Part, error: Exception, memory: int) -> SdcError:
 
 
 def limit_of(memory: int) -> int:
-    """Bytes that a process may take which gets so many for what it reads at a time."""
+    """Bytes that a process may use that gets `memory` for its input."""
     return OWN_BYTES + memory
 
 
 def too_much(memory: int) -> str:
-    """What is wrong with a part that needs more than this, beside what a process has anyway."""
+    """The message for a part that needs more memory than this."""
     return (
-        f"cannot be read with {limit_of(memory) >> 20} MiB, the limit of a process that reads; it is damaged, or "
+        f"cannot be read with {limit_of(memory) >> 20} MiB, the limit of a process that reads; it is corrupt, or "
         "needs more: raise memory_per_worker, or write it again in smaller row groups"
     )
 
@@ -174,9 +175,9 @@ def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
 def narrow(
     codes: npt.NDArray[np.int32], dictionary: pa.Array, known: npt.NDArray[np.bool_] | None = None
 ) -> pa.DictionaryArray:
-    """Of codes, and which of them are of no missing value, in as few bytes as they need."""
+    """Codes in as few bytes as possible, with flags of missing values."""
     kind, numbers = next((one for one in _NARROW if len(dictionary) <= np.iinfo(one[1]).max), (pa.int32(), np.int32))
-    # by buffers: pyarrow imports pandas for whatever it makes of NumPy
+    # by buffers: pyarrow imports pandas to convert NumPy arrays
     buffers = [None if known is None else pa.py_buffer(np.packbits(known, bitorder="little"))]
     indices = pa.Array.from_buffers(kind, len(codes), [*buffers, pa.py_buffer(codes.astype(numbers))])
     return pa.DictionaryArray.from_arrays(indices, dictionary, safe=False)
@@ -184,19 +185,19 @@ def narrow(
 
 @dataclass(frozen=True)
 class _LentPart(Part):
-    """A part that the parent has opened, and whose bytes it gives."""
+    """A part that the parent has opened, and whose bytes it sends."""
 
-    asked: queue.SimpleQueue[bytes]
+    requests: queue.SimpleQueue[bytes]
     answers: IO[bytes]
 
     @contextmanager
     def opened(self) -> Iterator[str | IO[bytes]]:
-        yield io.BufferedReader(_LentFile(self.asked, self.answers))
+        yield io.BufferedReader(_LentFile(self.requests, self.answers))
 
 
 class _LentFile(io.RawIOBase):
-    def __init__(self, asked: queue.SimpleQueue[bytes], answers: IO[bytes]) -> None:
-        self._asked, self._answers = asked, answers
+    def __init__(self, requests: queue.SimpleQueue[bytes], answers: IO[bytes]) -> None:
+        self._requests, self._answers = requests, answers
 
     def readable(self) -> bool:
         return True
@@ -205,16 +206,16 @@ class _LentFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        return int(self._ask("seek", offset, whence))
+        return int(self._request("seek", offset, whence))
 
     def tell(self) -> int:
-        return int(self._ask("tell"))
+        return int(self._request("tell"))
 
     def readinto(self, into: Any) -> int:
-        content = self._ask("read", len(into))
+        content = self._request("read", len(into))
         into[: len(content)] = content
         return len(content)
 
-    def _ask(self, name: str, *arguments: int) -> Any:
+    def _request(self, name: str, *arguments: int) -> Any:
         say(self._answers, BYTES, pickle.dumps((name, arguments)))
-        return pickle.loads(self._asked.get())
+        return pickle.loads(self._requests.get())

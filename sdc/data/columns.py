@@ -1,4 +1,4 @@
-"""Columns of records as they are, for what counts nothing: as they are stored, or the values that are met in each."""
+"""Columns of records without counting cells: as stored, or as the distinct values of each."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sdc.model.alike import alike_key
 from sdc.model.errors import InputError, nearest
 from sdc.model.totals import is_reserved
 
-MOST_CATEGORIES = 60  # of a variable that is used as it is stored
-MOST_VALUES = 100_000  # distinct ones that are counted
-FEW_NUMBERS = 20  # distinct ones that need no bins
+MOST_CATEGORIES = 60  # of a variable that is used as stored
+MOST_VALUES = 100_000  # distinct values that are counted
+FEW_NUMBERS = 20  # distinct values that need no bins
 MARKS = frozenset(("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "\\N", ".", "-", "?"))
-_SENTINEL = re.compile("-[1-9]|-?(7{2,}|8{2,}|9{2,})")  # -9, 999: a number where there is none
+_SENTINEL = re.compile("-[1-9]|-?(7{2,}|8{2,}|9{2,})")  # -9, 999: numbers that stand for missing values
 
 
 def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig, ignore: Sequence[str] = ()) -> pa.Table:
-    """One column as it is stored, and others as the names of their values, null where one is missing.
+    """One column as stored, the others as names of values, null if missing.
 
-    The decimal sign concerns numbers and no codes, so that it is left to whoever reads the values.
+    The decimal sign applies to numbers and not to codes: readers of the values handle it.
     """
     columns, as_stored = [value, *named], csv.model_copy(update={"decimal": "."})
     if odd := [name for name in (csv.missing if isinstance(csv.missing, dict) else ()) if name not in columns]:
@@ -78,7 +78,6 @@ def _chosen(table: pa.Table, value: str, named: Sequence[str], csv: CsvConfig, w
 
 
 def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig, whole: bool | None) -> pa.ChunkedArray:
-    """Its values by name; an empty name is a missing value."""
     name_of, chunks = namer(column.type, name, whole, csv.missing_of(name)), []
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -89,7 +88,7 @@ def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig, whole: bool | Non
 
 @dataclass
 class Column:
-    """What was met in a column: its kind, values with their numbers of rows, and rows without a value."""
+    """The content of a column: its kind, values with numbers of rows, and rows without a value."""
 
     name: str
     kind: str
@@ -101,7 +100,7 @@ class Column:
     decimal: str = "."
 
     def number(self, value: str) -> float:
-        """A value as a number; ValueError where it is none."""
+        """A value as a number; ValueError if it is none."""
         return float(value if self.decimal == "." else value.replace(".", "_.").replace(",", "."))
 
     @property
@@ -110,7 +109,7 @@ class Column:
 
     @property
     def numbers(self) -> list[float] | None:
-        """The values as numbers, ascending, where all of them are."""
+        """The values as ascending numbers if all are."""
         try:
             found = sorted(map(self.number, self.values))
         except ValueError:
@@ -119,13 +118,13 @@ class Column:
 
     @property
     def is_stored(self) -> bool:
-        """Whether its values may be categories as they are: few, and none of them a number that is not whole."""
+        """Whether its values may be categories as stored: few, and whole if they are numbers."""
         numbers = self.numbers
         return len(self.values) <= MOST_CATEGORIES and (numbers is None or all(map(float.is_integer, numbers)))
 
 
 def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
-    """Every column but that of counts, each value with its number of rows; one pass over the parts."""
+    """Every column except the counts, each value with its number of rows; one pass over the parts."""
     layouts = layouts_of(source.parts, csv)
     kinds = dict(layouts[0].columns)
     found = {}
@@ -134,7 +133,7 @@ def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
             try:
                 found[name] = Column(name, kind_of(kind, name), decimal=csv.decimal)
             except InputError:
-                continue  # a nested type, which makes no categories
+                continue  # a nested type, which has no categories
     if not found:
         raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
     for part in source.parts:
@@ -151,7 +150,7 @@ def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
 
 
 def _find_marks(column: Column) -> None:
-    """Takes texts among numbers that usually stand for missing values for such; elsewhere NA may be a code."""
+    """Treat usual marks of missing values among numbers as missing; elsewhere NA may be a code."""
     marks = [value for value in column.values if value.strip() in MARKS]
     left = column.values - Counter({mark: column.values[mark] for mark in marks})
     numbers = Column("", "", left, decimal=column.decimal).numbers
@@ -184,6 +183,6 @@ def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tu
                 is_cut = len(counts) > MOST_VALUES
             missing += counts.pop("", 0)
             for total in [value for value in counts if is_reserved(value)]:
-                del counts[total]  # of a published table, whose cells are read alone
+                del counts[total]  # of a published table, whose cells are read without totals
             met[name] = counts, missing, is_cut
     return met

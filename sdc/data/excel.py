@@ -1,9 +1,8 @@
-"""Sheets of Excel files, read as a text file of them would be; only in the child process, see `reader`.
+"""Excel sheets, read like a text file with the same content; only in the child process, see `reader`.
 
-The first row with a value has the names of the columns. Whole numbers are named without a point, dates as in ISO 8601.
-What a text file of the sheet would lose or make up is refused with sheet and row. Not by openpyxl, which passes over
-rows that are out of order, says nothing of merged cells where it reads in blocks, and takes formulas without a stored
-value for empty cells.
+The first row with a value has the column names. Whole numbers have no point, dates are in ISO 8601. Content that a text
+file would lose or invent is refused with sheet and row. openpyxl is not used: it skips rows that are out of order, does
+not report merged cells when it reads in blocks, and takes formulas without a stored value for empty cells.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from sdc.model.errors import InputError, nearest
 _BATCH, _BLOCK = 1 << 16, 1 << 18
 _ROWS = 1 << 20  # of a sheet
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
-_NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # of a format, what stands for nothing
+_NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # the parts of a format without a meaning
 
 
 def layout(part: Part, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
@@ -53,7 +52,7 @@ def batches(part: Part, columns: Sequence[str], sheet: str | None, span: range |
 
 
 class _Cell(NamedTuple):
-    """The kind of its value, as files call it, the place of its style, and the value as it is written."""
+    """The kind of a value in the file, the index of its style, and the value as written."""
 
     kind: str
     style: int
@@ -67,7 +66,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A sheet with what it shares with others: texts, the styles that show dates, and when days begin."""
+    """A sheet with the shared texts, the styles of dates, and the first day."""
 
     part: Part
     archive: zipfile.ZipFile
@@ -77,7 +76,7 @@ class _Sheet:
     dates: frozenset[int]
     begin: datetime
 
-    def fault(self, row: int, what: str) -> InputError:
+    def error_at(self, row: int, what: str) -> InputError:
         return InputError(f"{self.part}, sheet {self.name!r}, row {row}: {what}")
 
     @cached_property
@@ -91,26 +90,26 @@ class _Sheet:
         return [self.named(self.header, place) or "" for place in range(max(self.header.cells) + 1)]
 
     def records(self) -> Iterator[_Row]:
-        """The rows after the header; InputError for what is none."""
+        """The rows after the header; InputError for invalid ones."""
         same = [name.strip().casefold() for name in self.names]
         first = last = self.header.number if self.header else 0
         for row in self.rows():
             if row.number <= first or not row.cells:
                 continue
             if row.number > last + 1:
-                raise self.fault(last + 1, f"it has no value at all, and row {row.number} has; take it out")
+                raise self.error_at(last + 1, f"it has no value at all, and row {row.number} has; take it out")
             if (most := max(row.cells)) >= len(same):
-                raise self.fault(row.number, f"it has a value in column {_letters(most)}, which has no name")
+                raise self.error_at(row.number, f"it has a value in column {_letters(most)}, which has no name")
             if most == 0 and len(same) > 2 and row.cells[0].kind in ("s", "str", "inlineStr"):
                 what = "it has a text in its first column alone, as notes below the data have; take it out, or write"
-                raise self.fault(row.number, f"{what} what csv.missing names for values that are missing")
+                raise self.error_at(row.number, f"{what} what csv.missing names for values that are missing")
             if all((self.named(row, place) or "").strip().casefold() == name for place, name in enumerate(same)):
-                raise self.fault(row.number, "the names of the columns are there again; take it out")
+                raise self.error_at(row.number, "the names of the columns are there again; take it out")
             yield row
             last = row.number
 
     def rows(self) -> Iterator[_Row]:
-        """The rows of the file, with the cells that have a value by their column, from 0."""
+        """The rows of the file, with their cells by column from 0."""
         reader, parser = _Reader(self), ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
@@ -123,7 +122,7 @@ class _Sheet:
             parser.Parse(b"", True)
 
     def named(self, row: _Row, place: int) -> str | None:
-        """The value as it is named; None where there is none."""
+        """The name of the value; None if there is none."""
         if (cell := row.cells.get(place)) is None:
             return None
         if cell.kind == "s":
@@ -138,18 +137,18 @@ class _Sheet:
             return whole_name(float(cell.text))
         else:
             days = float(cell.text)
-            # of 1900 Excel has a 29 February, day 60
+            # Excel has a 29 February 1900, day 60
             days += days < 60 and self.begin.year == 1899
             day = self.begin + timedelta(milliseconds=round(days * 86_400_000))
         if day.time() != time.min or day <= self.begin + timedelta(self.begin.year == 1899):
-            raise self.fault(
+            raise self.error_at(
                 row.number, f"column {_letters(place)} has a time of day, which has no categories; write it as text"
             )
         return day.date().isoformat()
 
 
 class _Reader:
-    """Makes rows of what the parser of a sheet meets."""
+    """Collects rows from the parser's events."""
 
     def __init__(self, sheet: _Sheet) -> None:
         self.sheet, self.ready, self.row, self.place = sheet, list[_Row](), _Row(0, {}), -1
@@ -168,9 +167,9 @@ class _Reader:
         elif tag == "row":
             number = int(attributes.get("r", self.row.number + 1))
             if number > _ROWS:
-                raise self.sheet.fault(number, f"a sheet has {_ROWS:,} at most; the file is damaged")
+                raise self.sheet.error_at(number, f"a sheet has {_ROWS:,} at most; the file is corrupt")
             if number <= self.row.number:
-                raise self.sheet.fault(number, "it is there twice, or out of order; save the file again")
+                raise self.sheet.error_at(number, "it is there twice, or out of order; save the file again")
             self.row, self.place = _Row(number, {}), -1
         elif tag == "mergeCell":
             what = f"has merged cells, {attributes.get('ref')}; split them, and give each cell its value"
@@ -192,18 +191,18 @@ class _Reader:
     def _take(self, kind: str, there: str | None, text: str | None) -> None:
         place = self.place + 1 if there is None else _place(there.rstrip("0123456789"))
         if place <= self.place:
-            raise self.sheet.fault(self.row.number, "its cells are out of order; save the file again")
+            raise self.sheet.error_at(self.row.number, "its cells are out of order; save the file again")
         self.place = place
         if self.has_formula and not text and kind != "str":
             what = f"the formula in column {_letters(place)} has no stored value; open the file in Excel and save it"
-            raise self.sheet.fault(self.row.number, f"{what} again, or put values for formulas")
+            raise self.sheet.error_at(self.row.number, f"{what} again, or put values for formulas")
         if text and (kind != "s" or self.sheet.strings[int(text)]):
             self.row.cells[place] = _Cell(kind, int(self.cell.get("s", 0)), text)
 
 
 @contextmanager
 def _opened(part: Part, sheet: str | None) -> Iterator[_Sheet]:
-    """The sheet of this name, or the only one that has cells; InputError where there is none, or another too."""
+    """The sheet of this name, or the only one with cells; InputError if it is missing or ambiguous."""
     with part.opened() as source, zipfile.ZipFile(source) as archive:
         sheets = list(_sheets(part, archive))
         found = [one for one in sheets if (one.name == sheet if sheet is not None else one.header)]
@@ -238,7 +237,7 @@ def _sheets(part: Part, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
 
 
 def _targets(archive: zipfile.ZipFile, path: str) -> dict[str, tuple[str, str]]:
-    """What a file of the archive refers to: kind and path by id."""
+    """Targets in a relationships file of the archive: kind and path by id."""
     folder, name = posixpath.split(path)
     found = {}
     with archive.open(posixpath.join(folder, "_rels", f"{name}.rels")) as file:
@@ -249,7 +248,6 @@ def _targets(archive: zipfile.ZipFile, path: str) -> dict[str, tuple[str, str]]:
 
 
 def _dates(file: IO[bytes]) -> frozenset[int]:
-    """The places of styles that show dates or times."""
     dates, styles = set(_DATES), list[int]()
     for element in _elements(file, "numFmt", "cellXfs"):
         if _local(element) == "numFmt":
@@ -262,7 +260,7 @@ def _dates(file: IO[bytes]) -> frozenset[int]:
 
 
 def _elements(file: IO[bytes], *names: str) -> Iterator[Element]:
-    """Elements of these names, each forgotten when the next is asked for."""
+    """Elements of these names; each is discarded when the next one is read."""
     parents: list[Element] = []
     for event, element in iterparse(file, ("start", "end")):
         if event == "start":
@@ -280,7 +278,6 @@ def _local(element: Element) -> str:
 
 
 def _text(element: Element) -> str:
-    """Of a string all runs, without how it is read aloud."""
     runs = chain([element], (child for child in element if _local(child) == "r"))
     return "".join(child.text or "" for run in runs for child in run if _local(child) == "t")
 

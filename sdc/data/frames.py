@@ -1,4 +1,4 @@
-"""Data frames as Arrow tables: pandas, Polars, Arrow, relations of DuckDB, and whatever else gives an Arrow stream."""
+"""Data frames as Arrow tables: pandas, Polars, Arrow, relations of DuckDB, and other Arrow streams."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sdc.model.errors import InputError
 
 
 def arrow_of(frame: Any, used: Collection[str] | None = None) -> pa.Table:
-    """The columns of a data frame; of a LazyFrame and of a relation, which are queries, what these give.
+    """The columns of a data frame; a LazyFrame or relation is executed.
 
-    used  keys of the names of those that are used, all without: what is wrong with others is nobody's concern
+    used  keys of the names of used columns, None for all; other columns are not checked
 
-    No message quotes what it holds. InputError for what is no data frame, for a query that fails, for columns of one
-    name, for an index that would be lost, and for a column of mixed types.
+    Messages quote no data. Raises InputError for another object, a failing query, equal column names, an index that
+    would be lost, and a column of mixed types.
     """
     kind = type(frame).__name__
     library = type(frame).__module__.partition(".")[0]
@@ -43,7 +43,7 @@ def arrow_of(frame: Any, used: Collection[str] | None = None) -> pa.Table:
 def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
     try:
         return pa.table(run())
-    except Exception as error:  # each library has its own, whose messages may have a record
+    except Exception as error:  # each library has its own errors, whose messages may quote a record
         raise InputError(
             f"the {type(frame).__name__} cannot be read: it ends with {type(error).__name__}; try it by itself, and "
             "correct it",
@@ -52,7 +52,7 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
 
 
 def _narrow(frame: Any) -> Any:
-    """With integers of 128 bits, which Arrow does not have, as texts."""
+    """128-bit integers as texts: Arrow lacks them."""
     wide = {name: str for name, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128")}
     return frame.cast(wide) if wide else frame
 
@@ -72,7 +72,7 @@ def _of_pandas(frame: Any, used: Collection[str] | None) -> pa.Table:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"the data frame has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
     index = frame.index
-    # a range without a name is what pandas counts rows by; anything else is a variable that somebody may miss
+    # an unnamed range index is pandas's row number; any other index is a variable that would be lost
     if used is None and (type(index).__name__ != "RangeIndex" or index.name is not None):
         called = ", ".join(repr(name) for name in index.names)
         raise InputError(
@@ -82,15 +82,15 @@ def _of_pandas(frame: Any, used: Collection[str] | None) -> pa.Table:
     chosen = frame.iloc[:, places]
     found = pa.table({name: _of_column(name, chosen[name]) for name in names})
     for place, name in enumerate(frame.columns):
-        if place not in places and isinstance(name, str):  # looked at for counts and totals alone
+        if place not in places and isinstance(name, str):  # examined for counts and totals only
             found = found.append_column(name, _whatever(frame.iloc[:, place]))
     return found
 
 
 def _of_column(name: str, column: Any) -> pa.Array:
-    """InputError for values of several types, missing ones aside, and for what Arrow cannot hold."""
+    """InputError for values of several types, and for values that Arrow cannot hold."""
     kind = getattr(column.dtype, "categories", column).dtype
-    if type(kind).__name__ == "IntervalDtype":  # by the name that pandas writes, such as (0, 10]
+    if type(kind).__name__ == "IntervalDtype":  # named as pandas writes it, such as (0, 10]
         column = column.astype(object).map(str, na_action="ignore")
     if str(column.dtype) == "object":
         kinds = sorted({type(value).__name__ for value in column[column.notna()]})

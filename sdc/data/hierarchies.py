@@ -1,4 +1,4 @@
-"""Hierarchies: several variables of which the finest is an axis, and the others are levels of it."""
+"""Hierarchies: variables of which the finest is an axis, and the others are its levels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdc.model.table import Table
 def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[tuple[int, ...], ...]:
     """The variables of each hierarchy, coarsest first.
 
-    InputError for one with a single level, for a level that is no variable, and for a variable in two of them.
+    Raises InputError for a hierarchy with one level, an unknown variable, or a variable in two hierarchies.
     """
     seen: dict[str, str] = {}
     for name, levels in named.items():
@@ -39,11 +39,11 @@ def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[
 
 
 def with_levels(table: Table, named: Mapping[str, Sequence[str]]) -> tuple[Table, npt.NDArray[np.int64]]:
-    """The table without the columns that its hierarchies tell, and which row each of its cells had before.
+    """The table without columns that follow from finer ones, and the old row of each cell.
 
-    In which coarser category a category is comes from the records, of which each has one, and is taken to be public. A
-    variable of one category tells nothing, and stays as it is. InputError where a category has records in several
-    coarser ones, or where two variables of a hierarchy are the same.
+    The records determine the coarser category of each category; that mapping counts as public. A variable with one
+    category stays. InputError if a category has records in several coarser ones, or two variables of a hierarchy are
+    equal.
     """
     variables = list(table.schema.variables)
     for name, levels in zip(named, hierarchies_of(named, table.schema), strict=True):
@@ -77,7 +77,7 @@ def _require_nested(table: Table, name: str, coarse: int, fine: int) -> None:
 
 
 def nested(table: Table) -> Iterator[tuple[str, str]]:
-    """(coarse, fine) variables: every category of the fine one has records in one of the coarse one alone."""
+    """(coarse, fine) variables: each category of the fine one has records in one category of the coarse one only."""
     names, sizes = table.schema.names, table.schema.sizes
     for u, v in combinations(range(len(table.schema)), 2):
         codes = table.marginal(1 << u | 1 << v).codes

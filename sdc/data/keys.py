@@ -1,4 +1,4 @@
-"""Record keys: whether two sources have a record in common, by a column that names each record in both."""
+"""Record keys: check that two sources share no record, by a column that identifies records in both."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SETTING = "earlier.key"
 
 
 def require_disjoint(own: Source, others: Source, column: str, records: int, csv: CsvConfig) -> None:
-    """InputError where a record of one source is in the other, or where the column does not tell.
+    """InputError if a record is in both sources, or if the column cannot decide it.
 
-    records  how many the others have at least: a file with fewer is not theirs
+    records  the least number of the other records: a file with fewer is the wrong one
 
-    Holds all keys of both in memory.
+    All keys of both sources are in memory.
     """
     (kind, keys), (other_kind, other_keys) = (_keys(source, column, csv) for source in (own, others))
     if kind != other_kind:
@@ -31,16 +31,16 @@ def require_disjoint(own: Source, others: Source, column: str, records: int, csv
             f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication is of {records}; name those "
             "that it is of"
         )
-    # what is 1 in one file may be 1.0 in the other
+    # 1 in one file may be 1.0 in the other
     if both := set(map(alike_key, keys)) & set(map(alike_key, other_keys)):
         raise InputError(
-            f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; say "
-            "by where which records the publication is of"
+            f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; "
+            "name by where which records the publication is of"
         )
 
 
 def _keys(source: Source, column: str, csv: CsvConfig) -> tuple[str, set[str]]:
-    """What kind they are of, and all; InputError where a record has none, or that of another."""
+    """The kind and all keys; InputError for a missing key, or one of two records."""
     layout = layouts_of(source.parts, csv)[0]
     if column not in layout.names:
         raise InputError(f"{SETTING}: {source.path} has no column {column!r} but {', '.join(layout.names)}; name one")

@@ -1,4 +1,4 @@
-"""A first config from a data file: what its columns are, which make variables and how, and what may be structural."""
+"""A first config from a data file: its columns, possible variables and recodes, and likely structural zeros."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from sdc.model.schema import is_plain
 from sdc.model.table import Table
 from sdc.model.totals import SumCategory, is_usual, named_sums, sum_categories
 
-MOST_VARIABLES = 12  # switched on: the full table stays workable
-KEPT_GROUPS = 9
+MOST_VARIABLES = 12  # switched on: the full table stays manageable
+MOST_GROUPS = 9
 BINS = 5
 MOST_EMPTY = 100
-LITTLE_MISSING = (0.05, 0.2)  # shares; up to one is as good as none
+LITTLE_MISSING = (0.05, 0.2)  # shares of records; a lower one hardly matters
 MOST_MISSING = 0.5
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A variable that a column may make.
+    """A variable proposed for a column.
 
-    why     it should not be switched on; None where it should
-    recode  from its values to categories, None where it is used as it is stored
-    unsure  whether nothing tells if its numbers are codes, for which they are taken, or amounts
+    why     the reason to leave it off; None if it is switched on
+    recode  from values to categories, None if it is used as stored
+    unsure  whether its numbers may be codes (the default) or amounts
     """
 
     column: Column
@@ -55,14 +55,14 @@ class Proposal:
 
     @property
     def use(self) -> tuple[int, int]:
-        """Lower where readers have more use for it: few missing values, and labels before numbers that are binned."""
+        """A sort key, lower for more useful variables: few missing values, and labels before binned numbers."""
         missing = self.column.missing / (self.column.rows + self.column.missing)
         is_text, is_stored = self.column.numbers is None, self.recode is None
         return sum(missing > share for share in LITTLE_MISSING), 3 - 2 * is_stored - is_text
 
 
 def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
-    """How text files are written: as given, else as the first part seems to be; InputError for what cannot be."""
+    """The format of text files: as given, else guessed from the first part; InputError for invalid settings."""
     first = source.parts[0]
     if not first.is_text:
         return _csv_settings(source.path, given)
@@ -75,21 +75,21 @@ def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
 
 
 def _csv_settings(path: str, given: Mapping[str, Any]) -> CsvConfig:
-    """A section `csv`; InputError for what cannot be."""
+    """A section `csv`; InputError for invalid settings."""
     return table_settings(path, {"csv": given}).csv
 
 
-Ask: TypeAlias = Callable[[Column], bool]
-"""Whether the numbers of a column are amounts, where nothing else tells."""
+IsAmount: TypeAlias = Callable[[Column], bool]
+"""Asks whether the numbers of a column are amounts, if nothing else shows it."""
 
 
 def never_amounts(column: Column) -> bool:
-    """Nobody is asked: whoever bins codes makes categories of what has nothing in common."""
+    """The default answer: binned codes would combine unrelated categories."""
     return False
 
 
-def proposals(columns: Sequence[Column], ask: Ask = never_amounts) -> list[Proposal]:
-    """What each column may make, in the order of the file; the 12 for which readers have most use are switched on."""
+def proposals(columns: Sequence[Column], is_amount: IsAmount = never_amounts) -> list[Proposal]:
+    """The proposals in the order of the file; the 12 most useful ones are switched on."""
     twins = alikes(column.name for column in columns)
     found = [
         Proposal(c, f"alike the column {twins[c.name]!a}; rename one") if c.name in twins else _proposal(c)
@@ -99,10 +99,10 @@ def proposals(columns: Sequence[Column], ask: Ask = never_amounts) -> list[Propo
     if not possible:
         raise InputError("no column makes a variable: each has one value, or as good as a value for each record")
     chosen = {proposal.column.name for proposal in sorted(possible, key=lambda one: one.use)[:MOST_VARIABLES]}
-    return [_settled(proposal, proposal.column.name in chosen, ask) for proposal in found]
+    return [_settled(proposal, proposal.column.name in chosen, is_amount) for proposal in found]
 
 
-def _settled(proposal: Proposal, is_chosen: bool, ask: Ask) -> Proposal:
+def _settled(proposal: Proposal, is_chosen: bool, is_amount: IsAmount) -> Proposal:
     column = proposal.column
     if proposal.why is None and not is_chosen:
         return Proposal(
@@ -110,7 +110,7 @@ def _settled(proposal: Proposal, is_chosen: bool, ask: Ask) -> Proposal:
             f"beyond the first {MOST_VARIABLES} by use, few missing values and labels before numbers; a table of fewer "
             "variables releases more",
         )
-    if proposal.unsure and ask(column):
+    if proposal.unsure and is_amount(column):
         return Proposal(column, recode=_bins(column))
     return proposal
 
@@ -145,10 +145,10 @@ def _proposal(column: Column) -> Proposal:
 
 
 def are_amounts(column: Column, is_whole: bool) -> bool | None:
-    """Whether numbers are amounts, whose order means something, or codes, which are never binned; None: nothing tells.
+    """Whether numbers are amounts (True) or codes, which are never binned (False); None if unclear.
 
-    They are codes by their name or a zero in front, else amounts by their name, or where some are not whole and not all
-    look like classes of NACE, such as 10.11.
+    Codes: by their name or a leading zero. Amounts: by their name, or if some are not whole and not all look like
+    classes of NACE, such as 10.11.
     """
     name = column.name.lower()
     if any(_ZERO.match(value) for value in column.values) or _CODES.search(name):
@@ -159,14 +159,13 @@ def are_amounts(column: Column, is_whole: bool) -> bool | None:
 
 
 def is_weight(column: Column) -> bool:
-    """Whether numbers are called as survey weights are."""
+    """Whether a numeric column has the name of a survey weight."""
     return column.kind == "number" and _WEIGHT.search(column.name.lower()) is not None
 
 
 def _groups(column: Column) -> dict[str, Any]:
-    """The most frequent values by themselves, and all others as one."""
-    kept = sorted(sorted(column.values), key=lambda value: -column.values[value])[:KEPT_GROUPS]
-    return {"groups": {**{value: [value] for value in kept}, _unused("other", column): "*"}}
+    frequent = sorted(sorted(column.values), key=lambda value: -column.values[value])[:MOST_GROUPS]
+    return {"groups": {**{value: [value] for value in frequent}, _unused("other", column): "*"}}
 
 
 def _unused(name: str, column: Column) -> str:
@@ -176,14 +175,14 @@ def _unused(name: str, column: Column) -> str:
 
 
 def _bins(column: Column) -> dict[str, Any]:
-    """Some five bins of about as many records, at round edges and open at the ends; two at least."""
+    """About five bins with similar numbers of records, with round edges and open ends; at least two."""
     by_value = sorted((column.number(value), rows) for value, rows in column.values.items())
     places = np.cumsum([rows for _, rows in by_value]) / column.rows
     cuts = [by_value[int(np.searchsorted(places, q / BINS))][0] for q in range(1, BINS)]
     low, high = by_value[0][0], by_value[-1][0]
     edges = sorted({edge for cut in cuts if low < (edge := _round(cut, high - low)) <= high})
     if not edges:
-        # as good as one value for most: those that have it, and those that have more
+        # nearly all records have one value: two bins, up to it and above
         edges = [next(value for value, _ in by_value if value > cuts[-1])] if cuts[-1] < high else [high]
     is_whole = all(value == int(value) for value, _ in by_value)
     pairs = pairwise([None, *edges, None])
@@ -191,7 +190,7 @@ def _bins(column: Column) -> dict[str, Any]:
 
 
 def _round(value: float, span: float) -> float:
-    """To a step of 1, 2 or 5 times a power of ten, about a fortieth of the span."""
+    """Round to a step of 1, 2 or 5 times a power of ten, about a fortieth of the span."""
     power = 10.0 ** floor(log10(span / 40))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span / 40)
     return float(f"{round(value / step) * step:.12g}")
@@ -206,7 +205,7 @@ def _label(start: float | None, below: float | None, is_whole: bool) -> str:
 
 
 def settings_of(path: str, found: Sequence[Proposal], csv: CsvConfig) -> TableConfig:
-    """The table that the proposals make."""
+    """The table settings of the proposals."""
     on = [p for p in found if p.why is None]
     return TableConfig(
         path=path,
@@ -219,7 +218,7 @@ def settings_of(path: str, found: Sequence[Proposal], csv: CsvConfig) -> TableCo
 
 
 def _nested(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> list[tuple[str, str]]:
-    """Of the variables that are switched on and may be categories as they are: bins would hide what is nested."""
+    """Nested pairs of switched-on variables that are used as stored: bins would hide nesting."""
     few = [p.column for p in found if p.why is None and p.column.is_stored]
     if not few:
         return []
@@ -231,7 +230,7 @@ def _nested(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> list[t
 
 
 def _counts(found: Sequence[Proposal]) -> list[str]:
-    """Columns that are called as counts are: that of a table of counted cells is not among them."""
+    """Columns with the usual names of counts, except that of a table of counted cells."""
     return [p.column.name for p in found if looks_like_counts(p.column.name)]
 
 
@@ -240,17 +239,17 @@ def _called_totals(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
 
 
 def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[str, dict[str, Any]]:
-    """Labels that a file of SPSS or Stata has of its variables and of codes that records have.
+    """Labels of variables and of used codes in an SPSS or Stata file.
 
-    Codes of one label are told apart by their code.
+    Equal labels of codes are made different by the code.
     """
     first, labels = source.parts[0], dict[str, dict[str, Any]]()
     if first.suffix not in STATISTICAL:
         return labels
     reader, encoding = reader_of(first, csv)
-    told = READER.run(reader.labels, first, encoding)
+    read = READER.run(reader.labels, first, encoding)
     for column, recode in ((p.column, p.recode) for p in found if p.why is None):
-        label, of_codes = told[column.name]
+        label, of_codes = read[column.name]
         own: dict[str, Any] = {"label": label} if label is not None and is_plain(label) else {}
         if recode is None:
             texts = {c: text for c in sorted(column.values) if (text := of_codes.get(c)) and is_plain(text)}
@@ -265,14 +264,14 @@ def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[s
 
 
 def written(
-    source: Source, name: str, ask: Ask = never_amounts, given: Mapping[str, Any] = MappingProxyType({})
+    source: Source, name: str, is_amount: IsAmount = never_amounts, given: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[str, dict[str, Any]]:
-    """The config as commented YAML, and the same in a document.
+    """The config as commented YAML, and as a document.
 
     given  settings of `csv`; others are guessed
     """
     csv = csv_of(source, given)
-    found = proposals(columns_of(source, csv), ask)
+    found = proposals(columns_of(source, csv), is_amount)
     called = _called_totals([p.column for p in found if p.why is None])
     settings = settings_of(source.path, found, csv).model_copy(update={"not_totals": called})
     alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
@@ -324,7 +323,7 @@ def _lines(
     alike: Mapping[str, Mapping[str, str]],
 ) -> Iterator[str]:
     yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
-    yield "# `sdc config --explain` says what every key is, `sdc plan` what a build would need, `sdc run` builds."
+    yield "# `sdc config --explain` explains every key, `sdc plan` what a build would need, `sdc run` builds."
     yield f"name: {name}"
     yield "table:"
     yield f"  path: {_text(settings.path)}"
@@ -354,14 +353,14 @@ def _lines(
         named = _text(f"{fine}_levels")
         yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
     if sums:
-        yield "  # these look like totals, by name or as the sum of all others; leave their rows out, or say that they"
-        yield "  # are categories:"
+        yield "  # these look like totals, by name or as sums of others; leave their rows out, or declare them as"
+        yield "  # categories:"
         own = {name: [category for v, category in sums if v == name] for name, _ in sums}
         yield f"  # not_totals: {json.dumps(own, ensure_ascii=False)}"
     if counts := _counts(found):
         yield f"  # columns: {{count: {_text(counts[0])}}}  # does it count the records of a cell? else {{count: null}}"
     if alike:
-        yield "  # these are alike; correct them, or say that they are one category, or that they are several:"
+        yield "  # these are alike; correct them, or declare them one category or several:"
         yield from (
             f"  #   {_text(v)}: {one!a} and {other!a}" for v, pairs in alike.items() for one, other in pairs.items()
         )
@@ -386,7 +385,6 @@ def _lines(
 
 
 def _text(value: str) -> str:
-    """A text as JSON has it, which is YAML too; plain where nobody could take it for anything else."""
     is_plain = value.replace("_", "").isalpha() and value.isascii() and value.lower() not in _WORDS
     return value if is_plain else json.dumps(value, ensure_ascii=False)
 
@@ -405,7 +403,7 @@ _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 def config_name(path: str) -> str:
-    """A name for the builds, from that of the file; it stays in the agency."""
+    """A name for the build, from that of the file; it is not published."""
     stem = Path(path.rstrip("/")).name.partition(".")[0]
     name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in stem).lstrip("._-")[:64]
     return name or "build"

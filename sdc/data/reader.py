@@ -1,9 +1,8 @@
-"""Child processes that read what may be damaged or hostile: that one dies is a message, and not the end of this one.
+"""Child processes that read untrusted or corrupt files: if one dies, that is a message and not the end of this process.
 
-Whatever is parsed is parsed there, within a limit of memory that the system enforces. A child is started when it is
-first needed, one for each thread that reads at a time; it reads one part after the other, and ends when it has had
-nothing to do for a while, or when this process has ended, however that was. It opens the files of this machine; bytes
-of a URL it gets from here, where the file system is set up.
+All parsing happens there, within a memory limit that the system enforces. A child starts when it is needed, one for
+each reading thread; it reads part after part, and ends after some idle time or with this process. It opens local files;
+bytes of a URL come from this process, which has the file system.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from sdc.model.errors import InputError
 Result = TypeVar("Result")
 Process: TypeAlias = subprocess.Popen[bytes]
 
-LEAST, MOST = 80 << 20, 1 << 30  # bytes that a child gets beside its own, however little and much there is
+LEAST, MOST = 80 << 20, 1 << 30  # bytes for a child beside its own, at least and at most
 SECONDS_TO_END = 1.0
 _SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from sdc.data.child import serve; serve()"
-# its memory is what it asks for: no pool that takes more in advance, no threads that wait
+# its memory is only what it requests: no pool that allocates more in advance, no waiting threads
 _PLAIN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def room_of(memory: int) -> int:
-    """Bytes for what a child reads at a time where a worker has so many for what it counts."""
+    """Bytes for a child's reading, from the worker's bytes for counting."""
     return min(max(memory // 2, LEAST), MOST)
 
 
@@ -47,9 +46,9 @@ class Reader:
         self._idle: list[Process] = []
 
     def run(self, function: Callable[..., Result], part: SourcePart, *arguments: Any, room: int = MOST) -> Result:
-        """What `function(part, *arguments)` gives; the function is a module's, and all that travels is pickled.
+        """The result of `function(part, *arguments)`; the function is importable, and everything is pickled.
 
-        InputError where it raises anything but a refusal of its own, needs more memory than `room`, or the child dies.
+        Raises InputError if it raises an unexpected error, exceeds `room`, or the child dies.
         """
         *_, (_, result) = self.each(function, [(part, arguments)], room)
         found: Result = result
@@ -58,23 +57,25 @@ class Reader:
     def each(
         self, function: Callable[..., Any], pieces: Sequence[tuple[SourcePart, Sequence[Any]]], room: int = MOST
     ) -> Iterator[tuple[SourcePart, Any]]:
-        """Parts with what it gives of each with the arguments, and before that the batches if it is a generator.
+        """Parts with the results of `function`; for a generator with each batch before.
 
-        The child makes the next one meanwhile. Errors as `run`, and where a part is no longer what it was.
+        The child works ahead. Errors as `run`, and InputError for a changed part.
         """
         if len(pieces) > 1 and any(is_url(part.url) for part, _ in pieces):
             for piece in pieces:  # its bytes go through this process
                 yield from self.each(function, [piece], room)
             return
-        asked = [(Part(part.url, part.size, part.suffix), arguments) for part, arguments in pieces]
+        pieces_for_child = [(Part(part.url, part.size, part.suffix), arguments) for part, arguments in pieces]
         parts = iter(part for part, _ in pieces)
         part = next(parts)
         if is_url(part.url):
             part.require_unchanged()
         with part.opened() as source:
             lent = None if isinstance(source, str) else source
-            request = pickle.dumps((function, asked, lent is not None, room, _here(asked)), pickle.HIGHEST_PROTOCOL)
-            child, (kind, content) = self._asked(request, part, room)
+            request = pickle.dumps(
+                (function, pieces_for_child, lent is not None, room, _here(pieces_for_child)), pickle.HIGHEST_PROTOCOL
+            )
+            child, (kind, content) = self._first_answer(request, part, room)
             try:
                 while True:
                     if kind == BYTES:
@@ -92,7 +93,7 @@ class Reader:
             except (EOFError, OSError):
                 kind, result = REFUSAL, _died(part, _ended(child), room)
             except BaseException:
-                _ended(child)  # what it still says would be taken for the answer to the next request
+                _ended(child)  # its next frames would be taken for the answer to the next request
                 raise
             else:
                 self._idle.append(child)
@@ -102,16 +103,15 @@ class Reader:
         yield part, result
 
     def end(self) -> int:
-        """Ends the children that have nothing to do; their exit status, negative for a signal."""
+        """End the idle children; their exit status, negative for a signal."""
         statuses = [_ended(self._idle.pop()) for _ in range(len(self._idle))]
         return next(filter(None, statuses), 0)
 
     def forget(self) -> None:
-        """What a fork of this process does with children that are its parent's."""
+        """Called in a fork: the children belong to the parent."""
         self._idle = []
 
-    def _asked(self, request: bytes, part: SourcePart, room: int) -> tuple[Process, tuple[bytes, bytes]]:
-        """A child, and the first that it says."""
+    def _first_answer(self, request: bytes, part: SourcePart, room: int) -> tuple[Process, tuple[bytes, bytes]]:
         while True:
             is_new = not self._idle
             child = _started(part) if is_new else self._idle.pop()
@@ -120,7 +120,7 @@ class Reader:
                 return child, heard(_out(child))
             except (EOFError, OSError):
                 status = _ended(child)
-                if status or is_new:  # else it had nothing to do for long, and has just left
+                if status or is_new:  # otherwise it has just ended after its idle time
                     refusal = _died(part, status, room)
                     part.require_unchanged(refusal)
                     raise refusal from None
@@ -130,7 +130,7 @@ class Reader:
 
 
 def _here(pieces: Sequence[tuple[Part, Any]]) -> str:
-    """From where paths of parts are, which may change while a child has nothing to do; empty where all are whole."""
+    """The folder that relative paths refer to, which may change while a child is idle; empty if all are absolute."""
     are_whole = all(is_url(part.url) or os.path.isabs(part.url) for part, _ in pieces)
     return "" if are_whole else os.getcwd()
 
@@ -139,8 +139,8 @@ def _started(part: SourcePart) -> Process:
     command = [sys.executable, "-c", _SERVE, json.dumps(sys.path)]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     try:
-        # in a group of its own: it ends when this process does, not when a signal is sent to the group. Not in a
-        # session: Linux shares processors among sessions, and would part it from the one that waits for it
+        # in its own process group: it ends with this process, not by a signal to the group. Not in its own session:
+        # Linux schedules by session, and would separate it from the waiting process
         return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, process_group=0, env=os.environ | _PLAIN)
     except OSError as error:
         what = f"no process to read it can be started ({error.strerror})"
@@ -148,9 +148,8 @@ def _started(part: SourcePart) -> Process:
 
 
 def _ended(child: Process) -> int:
-    """Ends it; its exit status."""
     for pipe in (child.stdin, child.stdout):
-        with suppress(OSError):  # of a request that nobody reads
+        with suppress(OSError):  # a request without a reader
             if pipe is not None:
                 pipe.close()
     try:
@@ -170,9 +169,8 @@ def _out(child: Process) -> IO[bytes]:
     return child.stdout
 
 
-def _lent(lent: Any, part: SourcePart, asked: bytes) -> bytes:
-    """What the child wants of a file that is open here."""
-    name, arguments = pickle.loads(asked)
+def _lent(lent: Any, part: SourcePart, pieces_for_child: bytes) -> bytes:
+    name, arguments = pickle.loads(pieces_for_child)
     with readable(part.url):
         return pickle.dumps(getattr(lent, name)(*arguments), pickle.HIGHEST_PROTOCOL)
 
@@ -183,7 +181,7 @@ def _died(part: SourcePart, status: int, room: int) -> InputError:
 
 
 READER = Reader()
-"""That of this process."""
+"""The reader of this process."""
 
 atexit.register(READER.end)
 os.register_at_fork(after_in_child=READER.forget)

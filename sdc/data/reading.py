@@ -1,19 +1,17 @@
-"""Reading microdata or counted cells, of any kind, one file or many parts, into a table.
+"""Read microdata or counted cells, in one file or many parts, into a table.
 
-What a table is does not depend on the format of the source, the order of its records, its partition into parts, or how
-many workers count them within how much memory. A category is a text, as it is written. What is stored as a number, a
-truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31; whole numbers of SPSS, Stata,
-SAS and Excel, which know but floats, as 1. Texts become numbers only for
-bins and codes at the ends. The order of the categories of a variable is
+The table does not depend on the format of the source, the order of records, the partition into parts, the number of
+workers or the memory. A category is a text, as written. Stored numbers, truth values and dates are named as Python and
+pandas write them: 1, 1.0, True, 2024-01-31; whole numbers of SPSS, Stata, SAS and Excel, which store floats only, as 1.
+Texts become numbers only for bins and top and bottom codes. The order of the categories of a variable is
 
 1. that of `categories`, or of the bins or groups of its recode;
 2. otherwise canonical, see `canonical_order`: by number, by interval or by text, top and bottom codes at the ends.
-   Never that of the file: it may tell which record came first.
+   It is never that of the file, which could reveal the first record.
 
-A variable has the categories that the settings name, and those that good records have; what occurs only in records
-that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out. Categories that are alike, see
-`sdc.model.alike`, are refused, kept apart or merged. A missing value is a null, a NaN or an empty string; it gets its
-category before any recode.
+A variable has the categories of the settings and those of valid records, not those that occur only in excluded records,
+rows of count 0 or unused entries of a dictionary. Similar categories, see `sdc.model.alike`, are refused, kept apart or
+merged. A missing value is a null, a NaN or an empty string; it gets its category before any recode.
 """
 
 from __future__ import annotations
@@ -53,11 +51,11 @@ from sdc.data.records import (
 )
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
-from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary, without_values
+from sdc.data.vocabulary import PROBLEMS, BadRecords, Coding, Problem, Vocabulary, without_values
 from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.alike import alike_key, alikes, decimal_of, differences
-from sdc.model.errors import InputError, UntoldError, nearest
+from sdc.model.errors import IncompleteTableError, InputError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
@@ -66,48 +64,48 @@ from sdc.model.weights import RecordWeights
 from sdc.run_format import ROUNDED_COUNT
 
 COUNT = "count"
-WHO_TAKES = "sdc bounds, sdc enumerate or sdc check, which take tables whose counts are not all told"
+OTHER_COMMANDS = "sdc bounds, sdc enumerate or sdc check, which accept tables with missing counts"
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
 MEMORY = 1 << 30
-"""Bytes for the cells that are counted, where nothing else is said."""
+"""Default bytes for counted cells."""
 
 FRAME = "the data frame"
-INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls one in Parquet
+INDEX = re.compile(r"__index_level_\d+__")  # pandas's name of an index in Parquet
 OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
 _FRAME_ROWS, _BLOCK = 1 << 17, 1 << 16
 _UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # of a unit at most
-_CUTS, _PARTS, _SMALL = 4, 256, 4  # units of these where there are workers; small parts of one, and how small
+_CUTS, _PARTS, _SMALL = 4, 256, 4  # so many units with workers; parts combined in one unit, and their size
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
-    """The table of microdata, one row a record, or of counted cells where there is a column `count`.
+    """The table of microdata, one row for each record, or of counted cells with a column `count`.
 
     source            a file of Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav),
                       Stata (.dta), SAS (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of
                       one kind; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
-                      Polars or a relation of DuckDB, which are run whole: choose columns in them
-    executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
-                      more goes to disk
+                      Polars or a relation of DuckDB, which are executed whole: choose columns in them
+    executor, memory  for counting the parts, and the bytes of each process for cells beside the table; the rest goes to
+                      disk
     settings          of `table` in a config, these:
 
     variables         columns to use, in this order; default all
     ignore            patterns of names in the folder or glob that are no parts
-    columns           the column of each variable that is not called as its column, and that of `count`
-    csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
+    columns           the column of each variable with another name, and that of `count`
+    csv               the format of text files: delimiter, encoding, decimal, such as {"delimiter": ";"}
     categories        category names in order, by variable; any other value is bad
-    missing           category name for missing values, by variable, or one for all; last where `categories` does not
+    missing           category name for missing values, by variable, or one for all; last if `categories` does not
                       list it. Without it missing values are bad
-    exclude_missing   variables of which records with a missing value are left out, or True for all
+    exclude_missing   variables whose missing values exclude the record, or True for all
     recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
-                      "15 and over": [15, None]}}}; a value that no bin or group covers is bad
+                      "15 and over": [15, None]}}}; a value outside all bins and groups is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
-    not_totals        categories that are no totals, though they are called or count like them, by variable
-    alike             refuse, keep apart or merge categories that are alike
+    not_totals        categories that look like totals but are not, by variable
+    alike             refuse, keep apart or merge similar categories
     invalid_records   refuse, or exclude: leave them out and count them
-    max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
+    max_categories    a variable with more is refused: it is an identifier or needs bins; default 256
 
-    InputError for whatever cannot be read as a table of counts, see the module.
+    Raises InputError for a source that cannot be read as a table of counts, see the module.
     """
     return _count_source(source, settings, executor, memory).table
 
@@ -115,16 +113,16 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
 def read_weights(
     source: Any, weight: str, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any
 ) -> RecordWeights:
-    """The weights of the records that `read_table` makes a table of, with the same settings: how many each stands for.
+    """The weights of the records of `read_table`, with the same settings: how many people each represents.
 
-    weight  the column that has them, which is no variable; source, executor, memory, settings  as there
+    weight  the column of weights, which is no variable; source, executor, memory, settings  as there
 
-    Of each cell with records, in the order of the table's, their sum and the least and largest of them, in millionths.
-    InputError where there is no such column, where a weight is missing, no number or not above 0, and as of
+    For each cell with records, in the order of the table: the sum, the least and the largest weight, in millionths.
+    Raises InputError for a missing column, for weights that are missing, not numbers or not positive, and as
     `read_table`.
     """
     weights = _count_source(source, settings, executor, memory, weight).weights
-    assert weights is not None  # there is a column of them
+    assert weights is not None  # there is a column of weights
     return weights
 
 
@@ -141,7 +139,7 @@ def _count_source(
 
 
 def _used(settings: TableConfig) -> frozenset[str] | None:
-    """Keys of the columns that are used; None for all."""
+    """Keys of the used columns; None for all."""
     if settings.variables is None:
         return None
     recodes = [recode.column for recode in settings.recodes.values()]
@@ -150,7 +148,7 @@ def _used(settings: TableConfig) -> frozenset[str] | None:
 
 
 def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
-    """As a config has them; InputError for what it refuses."""
+    """The section of a config; InputError for invalid settings."""
     try:
         return TableConfig.model_validate({"path": path, **given})
     except ValidationError as error:
@@ -159,23 +157,23 @@ def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
 
 @dataclass(frozen=True)
 class CountedRecords:
-    """The table of the good records, and the number of bad ones by variable and first fault.
+    """The table of valid records, and the number of bad ones by variable and first problem.
 
-    `zeros` are the cells that the file of the settings says are impossible. A record that has
-    several faults counts under that of the first variable. Of each variable `unmet` has the categories, and the values
-    in its groups, that the settings name and no record has. `sums` are categories that look like totals.
+    `zeros` are the impossible cells in the file of the settings. A record with several problems counts under that of
+    the first variable. `unmet` has, by variable, the named categories and values in groups without records. `sums` are
+    categories that look like totals.
     """
 
     table: Table
     zeros: StructuralZeros
-    set_aside: Mapping[tuple[str, Fault], int]
+    set_aside: Mapping[tuple[str, Problem], int]
     unmet: Mapping[str, tuple[str, ...]]
     weights: RecordWeights | None = None
     sums: tuple[SumCategory, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Records read, set aside, and why; what is named that no record has; and what looks like a total."""
+        """Records read and excluded with reasons, named values without records, and likely totals."""
         aside = sum(self.set_aside.values())
         reasons = [{"variable": v, "reason": f.value, "records": n} for (v, f), n in self.set_aside.items()]
         read = {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons}
@@ -183,9 +181,9 @@ class CountedRecords:
 
 
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
-    """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named.
+    """The layouts of the parts, and the coding of each variable; InputError if they disagree or lack a named column.
 
-    Records that are not as many as expected are refused here where the parts tell how many there are.
+    The expected number of records is checked here if the parts have it.
     """
     settings.csv.require_used(source.parts[0].suffix, source.path)
     layouts = layouts_of(source.parts, settings.csv)
@@ -201,10 +199,9 @@ def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], t
 
 
 def read_schema(source: Source, settings: TableConfig) -> Schema:
-    """The variables as the columns and the settings alone tell them, no level of another; errors as `read_layouts`.
+    """The variables as far as columns and settings determine them, without levels; errors as `read_layouts`.
 
-    Of each with the categories that the settings name, one without a name where they name none. InputError for a
-    hierarchy of what is no variable.
+    Categories are those of the settings, or one without a name. InputError for a hierarchy with an unknown variable.
     """
     _, codings = read_layouts(source, settings)
     schema = Schema(tuple(Variable(coding.name, _named_alone(coding)) for coding in codings))
@@ -213,7 +210,6 @@ def read_schema(source: Source, settings: TableConfig) -> Schema:
 
 
 def _named_alone(coding: Coding) -> tuple[str, ...]:
-    """All categories where no other is good; else one without a name."""
     missing = () if coding.missing is None else (coding.missing,)
     return ("",) if coding.order is None else tuple(dict.fromkeys((*coding.order, *missing)))
 
@@ -221,12 +217,12 @@ def _named_alone(coding: Coding) -> tuple[str, ...]:
 def count_records(
     source: Source, settings: TableConfig, executor: Executor = IN_PROCESS, memory: int = MEMORY
 ) -> CountedRecords:
-    """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
+    """Count every part, or row groups of a large one, as a unit, and merge the results."""
     layouts, codings = read_layouts(source, settings)
     pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
-    runner = executor if len(pieces) > 1 else IN_PROCESS  # one unit gains nothing by travelling
+    runner = executor if len(pieces) > 1 else IN_PROCESS  # for one unit, sending it gains nothing
     folder = scratch_of(runner)
-    # results of several units may be with this process at once, beside the cells that it merges them into
+    # results of several units may be in memory beside the cells they are merged into
     share = memory // (8 * len(pieces))
     count = count_of(layouts[0].names, settings, source.path)
     unused = _unused(layouts[0].columns, codings, count, settings)
@@ -236,7 +232,7 @@ def count_records(
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
         for found in runner.run(count_part, None, units):
-            # the first fault in the order of the parts, however many workers there are
+            # the first error in the order of the parts, for any number of workers
             if isinstance(found, InputError):
                 raise found
             tally.unite(found)
@@ -247,7 +243,7 @@ def count_records(
 
 
 def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
-    """The same of a table that is in memory."""
+    """As `count_records`, for a table in memory."""
     part, names = SourcePart(FRAME, None, ""), frame.column_names
     settings.csv.require_used("", FRAME)
     count = count_of(names, settings, FRAME)
@@ -272,7 +268,7 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
 
 
 def _reals(layouts: Sequence[Layout], whole: bool) -> dict[str, bool]:
-    """How whole numbers are named of columns that are floats in some part: pandas makes 1.0 of 1 beside a null."""
+    """Naming of whole numbers in columns that are floats in some part: pandas turns 1 into 1.0 beside a null."""
     columns = (column for layout in layouts for column in layout.columns)
     return {name: whole for name, kind in columns if pa.types.is_floating(kind)}
 
@@ -283,25 +279,25 @@ _COUNTS = re.compile(
 
 
 def looks_like_counts(column: str) -> bool:
-    """Whether a column is called as those of counts are."""
+    """Whether a column has a usual name of counts."""
     return _COUNTS.fullmatch(column.strip().casefold()) is not None
 
 
 def count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
-    """The column of counts: what the settings name, or `count`; None where each row is a record.
+    """The column of counts: named in the settings, or `count`; None if each row is a record.
 
-    InputError where a column that is used for nothing else looks like one, and nothing is said of it.
+    InputError for an unused column that looks like one and is not declared.
     """
     if COUNT in settings.columns:
         return settings.columns[COUNT]
     if COUNT in columns:
         return COUNT
     recodes = [recode.column for recode in settings.recodes.values()]
-    said = {settings.weight, *(settings.variables or ()), *settings.columns.values(), *recodes}
-    if asked := next((column for column in columns if looks_like_counts(column) and column not in said), None):
+    declared = {settings.weight, *(settings.variables or ()), *settings.columns.values(), *recodes}
+    if doubtful := next((column for column in columns if looks_like_counts(column) and column not in declared), None):
         raise InputError(
-            f"{path} has the column {asked!r}, and nothing says whether it counts the records of a cell; say "
-            f"table.columns: {{count: {asked!r}}} if it does, or {{count: null}} if each row is a record"
+            f"{path} has the column {doubtful!r}, and no setting declares whether it counts the records of a cell; "
+            f"set table.columns: {{count: {doubtful!r}}} if it does, or {{count: null}} if each row is a record"
         )
     return None
 
@@ -313,7 +309,6 @@ def _codings(
     path: str,
     reals: Mapping[str, bool] = MappingProxyType({}),
 ) -> tuple[Coding, ...]:
-    """How each variable is made, in the order of the table."""
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
     _check_columns(columns, count, settings, path)
@@ -336,14 +331,14 @@ def _codings(
         (one, other), *_ = pairs.items()
         raise InputError(
             f"{path} has the columns {one!a} and {other!a}, alike but for {differences({one: other})}; rename one, "
-            "leave it out of the variables, or say table.alike: keep"
+            "leave it out of the variables, or set table.alike: keep"
         )
     for setting in ("categories", "missing", "exclude_missing", "recodes", "not_totals"):
         if isinstance(named := getattr(settings, setting), dict | tuple):
             _check_known(setting, named, [*known, *chosen], path)
     if isinstance(settings.csv.missing, dict):
         _check_known("csv.missing", settings.csv.missing, columns, path)
-    # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
+    # the schema's own checks (repeated names, too many variables) before a long read
     schema = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen))
     return tuple(_coding(name, columns, count, settings, path, reals) for name in schema.names)
 
@@ -366,12 +361,12 @@ def _coding(
 
 
 def _alike(name: str, columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
-    """The one column that is called alike; InputError where nothing says that it is meant, or which."""
+    """The one column with a similar name; InputError if similar columns are not declared or ambiguous."""
     found = [column for column in columns if alike_key(column) == alike_key(name)]
     if found and (len(found) > 1 or settings.alike != "merge"):
         raise InputError(
             f"{path} has no column {name!a} but {found[0]!a}, alike but for {differences({name: found[0]})}; rename "
-            "it, or say table.alike: merge to take it for the same"
+            "it, or set table.alike: merge to use it"
         )
     return found[0] if found else None
 
@@ -380,9 +375,11 @@ _ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
 
 
 def _check_columns(columns: list[str], count: str | None, settings: TableConfig, path: str) -> None:
-    """InputError where a variable is of a column that is not there, or called as another one, or counts are rounded."""
+    """InputError for a variable without its column, a similar name, or rounded counts."""
     if rounded := [column for column in columns if _ROUNDED.fullmatch(column)]:
-        raise UntoldError(f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or ask {WHO_TAKES}")
+        raise IncompleteTableError(
+            f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or use {OTHER_COMMANDS}"
+        )
     for name, column in settings.columns.items():
         if column is None:
             continue
@@ -393,7 +390,7 @@ def _check_columns(columns: list[str], count: str | None, settings: TableConfig,
 
 
 def _check_weight(columns: list[str], count: str | None, settings: TableConfig, path: str) -> None:
-    """InputError where there is no such column, or what is weighted is counted cells."""
+    """InputError if the column is missing, or counted cells have weights."""
     if settings.weight is None:
         return
     if settings.weight not in columns or settings.weight == count:
@@ -416,15 +413,15 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 
 @dataclass(frozen=True)
 class PartUnit:
-    """A piece of a large part, or several small parts, and how they are counted.
+    """A piece of a large part, or several small parts, and how to count them.
 
     count       the column of counts
-    weight      the column of a record's weight
-    memory      bytes for cells in the process that counts it
-    folder      where runs go
-    most_bytes  of cells that may travel back; more become a run
-    csv         how it is written where it is a text file
-    unused      columns of counted cells that make no variable, and what in them is no total
+    weight      the column of weights
+    memory      bytes for cells in the counting process
+    folder      for runs
+    most_bytes  of cells that may be sent back; more become a run
+    csv         the format of text files
+    unused      columns of counted cells without a variable, and their categories that are no totals
     """
 
     pieces: tuple[Piece, ...]
@@ -439,13 +436,12 @@ class PartUnit:
 
     @property
     def columns(self) -> list[str]:
-        """Those that are read."""
+        """The columns to read."""
         used = [*(coding.column for coding in self.codings), self.count, *self.unused, self.weight]
         return list(dict.fromkeys(column for column in used if column is not None))
 
 
 def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout], cuts: int) -> Iterator[tuple[Piece, ...]]:
-    """Small parts together; a large one cut at row groups, or at bytes."""
     small, held, most_bytes, most_rows = list[Piece](), 0.0, -(-_UNIT_BYTES // cuts), -(-_UNIT_ROWS // cuts)
     for part, layout in zip(parts, layouts, strict=True):
         size, rows = layout.size or 0, sum(layout.groups)
@@ -469,7 +465,7 @@ def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout], cuts: int) -
 
 
 def count_part(table: None, unit: PartUnit) -> Tally | InputError:
-    """The cells of its pieces; what is wrong with one is given back, not raised: a worker would log its traceback."""
+    """The cells of its pieces. An InputError is returned, not raised: a worker would log its traceback."""
     tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     room, doubtful = room_of(unit.memory), set[SourcePart]()
     try:
@@ -487,7 +483,7 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
 def _unused(
     columns: Iterable[tuple[str, pa.DataType]], codings: Sequence[Coding], count: str | None, settings: TableConfig
 ) -> dict[str, Sequence[str]]:
-    """Columns of texts of counted cells that make no variable: their rows of totals would be counted too."""
+    """Text columns of counted cells without a variable: their rows of totals would be counted too."""
     kinds = dict(columns)
     used = {count, settings.weight, *(coding.column for coding in codings)}
     may_be = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary
@@ -496,13 +492,13 @@ def _unused(
 
 
 def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: SourcePart) -> bool:
-    """Whether a row may be without any value: what is read of it has none."""
+    """Whether a row may have no value at all: none of the columns read has one."""
     for name, allowed in unit.unused.items():
         values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
         if found := next((v for v in values if is_reserved(v) or (is_plain(v) and v not in allowed)), None):
             raise InputError(
                 f"{part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
-                f"counted too. Leave them out, name the column among the variables, or say table.not_totals.{name}"
+                f"counted too. Leave them out, name the column among the variables, or set table.not_totals.{name}"
             )
     nulls = [vocabulary.nulls for vocabulary in tally.vocabularies]
     columns = [
@@ -511,28 +507,28 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: Sour
     ]
     if unit.weight is not None:
         tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(part), unit.csv.decimal))
-        return False  # a record has one
+        return False  # a record has a value
     if unit.count is not None:
         tally.add(columns, len(batch), *_counts(batch, unit, part))
         return False
     tally.add(columns, len(batch), None, len(batch))
-    # mostly some column has a value everywhere, and no row is looked at
+    # usually some column has a value everywhere, and rows are not examined
     is_everywhere = all(own.nulls > n for own, n in zip(tally.vocabularies, nulls, strict=True))
     return is_everywhere and bool(without_values(batch).any())
 
 
 def _counts(batch: pa.RecordBatch, unit: PartUnit, part: SourcePart) -> tuple[Counts, int]:
-    """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
+    """The counts of a batch, and their exact sum, which may exceed int64."""
     assert unit.count is not None  # its rows are cells
     column, where = batch.column(unit.count), f"{part}: column {unit.count!r}"
     if pa.types.is_nested(column.type):
         raise InputError(f"{where} has the type {str(column.type).partition('<')[0]}; a count is a whole number")
     if column.null_count:
-        raise UntoldError(
-            f"{where} has {column.null_count} missing values; give each cell its count, or ask {WHO_TAKES}"
+        raise IncompleteTableError(
+            f"{where} has {column.null_count} missing values; give each cell its count, or use {OTHER_COMMANDS}"
         )
     if not pa.types.is_dictionary(column.type):
-        # each distinct value is looked at once, and multiplied as a Python integer: the sum of a batch may pass int64
+        # each distinct value is multiplied once as a Python integer: the sum of a batch may exceed int64
         column = column.dictionary_encode()
     distinct = [_count(value, where, unit.csv.decimal) for value in column.dictionary.to_pylist()]
     indices = column.indices.to_numpy()
@@ -541,27 +537,31 @@ def _counts(batch: pa.RecordBatch, unit: PartUnit, part: SourcePart) -> tuple[Co
 
 
 def _count(value: object, where: str, decimal: str) -> int:
-    """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
+    """A stored count as an integer; InputError if it is negative, above 2^53 or no integer."""
     if isinstance(value, str) and _BETWEEN.fullmatch(value):
-        raise UntoldError(f"{where} has counts between two numbers; give each cell its count, or ask {WHO_TAKES}")
+        raise IncompleteTableError(
+            f"{where} has counts between two numbers; give each cell its count, or use {OTHER_COMMANDS}"
+        )
     digits, power = decimal_of(str(value), decimal if isinstance(value, str) else ".") or (-1, 0)
     if power < 0 or not 0 <= (number := digits * 10**power) <= MAX_TOTAL:
         raise InputError(
             f"{where} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
-            f"write 2-4 where it is between two, nothing where it is not told, and ask {WHO_TAKES}",
+            f"write 2-4 where it is between two, nothing where it is missing, and use {OTHER_COMMANDS}",
             f"{where} has the value {value}",
         )
     return int(number)
 
 
-# From what was met to the table
+# From the counted cells to the table
 
 
 def _check(tally: Tally, settings: TableConfig, path: str) -> None:
-    """InputError for records that are not as many as expected, or none, or bad and not to be set aside: all of them."""
+    """InputError for an unexpected number of records, none, or bad records; the message has all reasons."""
     require_records(tally.total, path, settings.expect)
-    faults = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
-    found = [one for one in faults if one[1] is not Fault.MISSING or not settings.excludes_missing(one[0].name)]
+    problems = [
+        (v.coding, problem, v.bad[problem]) for v in tally.vocabularies for problem in PROBLEMS if problem in v.bad
+    ]
+    found = [one for one in problems if one[1] is not Problem.MISSING or not settings.excludes_missing(one[0].name)]
     if found and settings.invalid_records == "refuse":
         first = min(bad.part for *_, bad in found)
         raise InputError(
@@ -577,7 +577,7 @@ def _check(tally: Tally, settings: TableConfig, path: str) -> None:
 
 
 def _check_groups(vocabulary: Vocabulary, path: str) -> None:
-    """InputError where what a group was to have, misspelt, would go to the group of all others."""
+    """InputError if a misspelt value of a group would go to the group of all others."""
     coding, unmet = vocabulary.coding, sorted(vocabulary.unmet)
     groups = (coding.recode and coding.recode.groups) or {}
     if unmet and OTHERS in groups.values():
@@ -587,25 +587,25 @@ def _check_groups(vocabulary: Vocabulary, path: str) -> None:
         )
 
 
-def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
+def _bad(coding: Coding, problem: Problem, bad: BadRecords) -> str:
     column, such = f"column {coding.column!r}", f"({bad.rows} such)"
-    if fault is Fault.MISSING:
+    if problem is Problem.MISSING:
         return (
             f"missing values: {bad.rows} in {column}; name a category for them under `missing`, or leave their records "
             f"out by exclude_missing: [{coding.name}]"
         )
-    if fault is Fault.OUTSIDE:
+    if problem is Problem.OUTSIDE:
         categories = list(coding.listed or ())
         return f"{column} has values outside its categories {categories}; add them there {such}"
     return f"{column} has values that no bin or group of {coding.name!r} covers; extend them {such}"
 
 
 def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str, is_counted: bool) -> CountedRecords:
-    """The table in final codes, which depend on the categories met and not on when they were met."""
+    """The table in final codes, which depend on the categories, not on their order of appearance."""
     variables, codes = zip(*(vocabulary.settle() for vocabulary in tally.vocabularies), strict=True)
     schema = Schema(variables)
     packing = Packing(schema.sizes)
-    pieces, faults = merge(tally, FinalCodes(packing, codes), executor)
+    pieces, problems = merge(tally, FinalCodes(packing, codes), executor)
     cells = list(pieces)
     table = _table(schema, packing, cells)
     if not table.total:
@@ -619,14 +619,14 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str,
         require_no_totals(measured, settings.not_totals, path)
     unmet, sums = dict(_unmet(table, tally)), tuple(sum_categories(table, settings.not_totals))
     table, own = with_levels(table, settings.hierarchies)
-    # last: only now are the categories known that the patterns name
+    # last: the patterns need all categories
     zeros = zeros_of(table, settings.structural_zeros)
-    aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
+    aside = {(schema.names[v], PROBLEMS[problem]): records for (v, problem), records in sorted(problems.items())}
     return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(own), sums)
 
 
 def zeros_of(table: Table, structural_zeros: str | Path | None) -> StructuralZeros:
-    """The cells that a file of patterns says are impossible, none without; InputError where a record is in one."""
+    """The impossible cells of a file of patterns; InputError if a record is in one."""
     zeros = NO_ZEROS if structural_zeros is None else read_structural_zeros(structural_zeros, table.schema)
     zeros.check(table.schema, table.codes, table.counts)
     return zeros
@@ -640,26 +640,25 @@ def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _weights(packing: Packing, pieces: Sequence[Array]) -> RecordWeights:
-    """Those of the cells in final order, of which each has a record."""
     return RecordWeights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
 
 
 def _without_nobodys(
     table: Table, codings: Sequence[Coding], of_levels: Collection[str]
 ) -> tuple[Table, npt.NDArray[np.int64]]:
-    """Only categories that records have or the settings name, in the order that these have without the others.
+    """The table with categories that have records or are named in the settings, in that order.
 
-    And which row each cell of the new table had in the old one. Of the variables `of_levels` of a hierarchy only what
-    records have: of others nothing says what they are in.
+    Also returns the old row of each cell. Levels of a hierarchy have categories with records only: the parents of
+    others are unknown.
     """
     places, variables = [], []
     for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
         named = () if variable.name in of_levels else coding.named
-        kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
-        order = kept if coding.order is not None else _with_missing_last(kept, coding)
+        used = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
+        order = used if coding.order is not None else _with_missing_last(used, coding)
         variables.append(Variable(variable.name, tuple(order)))
         place = {category: number for number, category in enumerate(order)}
-        # what nobody has gets any place: no cell has it
+        # unused categories get any index: no cell has one
         places.append(np.array([place.get(c, 0) for c in variable.categories]))
     if tuple(variables) == table.schema.variables:
         return table, np.arange(len(table))
@@ -674,14 +673,14 @@ def _with_missing_last(names: Sequence[str], coding: Coding) -> list[str]:
 
 
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
-    """The table of cells in final order, of which those of no records are dropped."""
+    """The table of cells in final order, without cells of count 0."""
     # rows with the count 0 made categories known, and are no cells
     words = packing.words
-    keep = [piece[words] > 0 for piece in pieces]
-    size = sum(int(good.sum()) for good in keep)
+    positive = [piece[words] > 0 for piece in pieces]
+    size = sum(int(good.sum()) for good in positive)
     codes, counts = np.empty((size, len(schema)), np.uint16), np.empty(size, np.int64)
     start = 0
-    for piece, good in zip(pieces, keep, strict=True):
+    for piece, good in zip(pieces, positive, strict=True):
         for at in range(0, len(good), _BLOCK):
             cells = piece[: words + 1, at : at + _BLOCK][:, good[at : at + _BLOCK]]
             stop = start + cells.shape[1]

@@ -1,4 +1,4 @@
-"""Recodes: from the name of a stored value to the label of a bin or group, or to a top or bottom code."""
+"""Recodes: from the name of a stored value to a bin, a group, or a top or bottom code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMERAL = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]+)?(e[+-][0-9]{1,2})?|-?inf
 
 
 def of_number(name: str, recode: RecodeConfig) -> str | None:
-    """The category of a number by bins or by codes at the ends; None where they do not cover it."""
+    """The category of a number by bins or top and bottom codes; None if they do not cover it."""
     if not NUMERAL.fullmatch(name):
         return None
     number = Decimal(name)
@@ -26,7 +26,7 @@ def of_number(name: str, recode: RecodeConfig) -> str | None:
 
 
 def labels_of(recode: RecodeConfig) -> tuple[str, ...] | None:
-    """The categories of bins or groups, in order; None where the data have them."""
+    """The categories of bins or groups, in order; None if they come from the data."""
     given = recode.bins if recode.bins is not None else recode.groups
     return None if given is None else tuple(given)
 

@@ -1,4 +1,4 @@
-"""Batches of records from a part, of whatever kind, and what is to be known of a part before they are read."""
+"""Batches of records from a part of any kind, and the layout of a part."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sdc.data.vocabulary import kind_of, without_values
 from sdc.model.errors import InputError
 
 _BATCH_ROWS = 1 << 17
-_PAGES = 1 << 20  # bytes that are read of a column at a time
+_PAGES = 1 << 20  # bytes of a column that are read at a time
 
 
 def parquet_layout(part: Part) -> tuple[pa.Schema, tuple[int, ...]]:
@@ -31,11 +31,13 @@ def parquet_layout(part: Part) -> tuple[pa.Schema, tuple[int, ...]]:
 
 
 def parquet_batches(part: Part, columns: Sequence[str], groups: range | None) -> Iterator[pa.RecordBatch]:
-    """The records of some row groups, None for all; texts as dictionaries, so that each is looked at once a batch."""
+    """The records of some row groups, None for all; texts as dictionaries, so that each is examined once for each
+    batch.
+    """
     with part.opened() as source:
         metadata = pq.ParquetFile(source).metadata
         paths = {metadata.schema.column(c).path for c in range(metadata.num_columns)}
-        texts = [name for name in columns if name in paths]  # of other types it stays as it is
+        texts = [name for name in columns if name in paths]  # other types stay as they are
         file = pq.ParquetFile(
             source, metadata=metadata, read_dictionary=texts, buffer_size=_PAGES, page_checksum_verification=True
         )
@@ -45,11 +47,11 @@ def parquet_batches(part: Part, columns: Sequence[str], groups: range | None) ->
             rows -= len(batch)
             yield pa.record_batch(list(map(_checked, batch.columns)), names=batch.schema.names)
         if rows:
-            raise pa.ArrowInvalid(f"{rows} rows fewer than it says")
+            raise pa.ArrowInvalid(f"{rows} rows fewer than its metadata state")
 
 
 def _rows(file: pq.ParquetFile) -> Iterator[int]:
-    """Of each row group; Arrow does not look whether its columns have as many values."""
+    """The rows of each row group; Arrow does not check the columns' numbers of values."""
     metadata = file.metadata
     flat = [c for c in range(metadata.num_columns) if not file.schema.column(c).max_repetition_level]
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
@@ -59,7 +61,7 @@ def _rows(file: pq.ParquetFile) -> Iterator[int]:
 
 
 def _checked(column: pa.Array) -> pa.Array:
-    """The column, the numbers of a dictionary in few bytes; Arrow has looked at neither these nor at UTF-8."""
+    """The column with the indices of a dictionary narrowed; Arrow checks neither these nor UTF-8."""
     if not pa.types.is_dictionary(column.type) or column.null_count or column.indices.type != pa.int32():
         column.validate(full=True)
         return column
@@ -78,7 +80,7 @@ Piece: TypeAlias = tuple[SourcePart, range | None]
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a part with their types, and the rows of each row group, or the bytes of a text that may be cut."""
+    """Columns of a part with their types, and the rows of each row group, or the bytes of a divisible text."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     groups: tuple[int, ...]
@@ -86,17 +88,16 @@ class Layout:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns, in the part's order."""
         return [name for name, _ in self.columns]
 
 
 def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
-    """The layout of every part; InputError where one has other columns than the first, or another order."""
+    """The layout of every part; InputError if columns or their order differ."""
     if empty := next((part for part in parts if part.size == 0), None):
         raise InputError(f"{empty} is empty; give a file with a header and records")
     layouts = list(counted(_layouts(parts, csv), len(parts), "looking at the columns"))
     names = layouts[0].names
-    # before any record is read: a part that does not fit is better found now than after hours
+    # before any record is read: better now than after hours
     for part, layout in zip(parts, layouts, strict=True):
         if layout.names != names:
             raise InputError(
@@ -112,13 +113,13 @@ def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
 
 
 def require_once(names: Sequence[str], used: Iterable[str | None], path: str) -> None:
-    """InputError where a column that is used is there twice."""
+    """InputError if a used column occurs twice."""
     if twice := next((name for name in used if name is not None and names.count(name) > 1), None):
         raise InputError(f"{path} has {names.count(twice)} columns called {twice!r}; rename or drop one")
 
 
 def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns: Iterable[str]) -> None:
-    """InputError where a column that is used has no categories, or is of one kind here and of another there."""
+    """InputError if a used column has no categories, or different kinds in different parts."""
     types = [dict(layout.columns) for layout in layouts]
     for name in columns:
         first: tuple[str, pa.DataType, SourcePart] | None = None
@@ -137,9 +138,9 @@ def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns:
 def batches(
     pieces: Sequence[Piece], columns: Sequence[str], csv: CsvConfig = _CSV, room: int = MOST
 ) -> Iterator[tuple[SourcePart, pa.RecordBatch]]:
-    """The records of pieces of parts, and whose they are.
+    """The records of pieces of parts, with their part.
 
-    room  bytes that reading may take, beside what a process that reads has anyway
+    room  bytes for reading, beside the basic memory of a reading process
     """
     if pieces[0][0].suffix == ".parquet":
         found = READER.each(parquet_batches, [(part, (columns, span)) for part, span in pieces], room)
@@ -153,9 +154,9 @@ def batches(
 
 
 def require_all_values(part: SourcePart, span: range | None, csv: CsvConfig, room: int) -> None:
-    """InputError where a row of a piece has no value in any column, used or not.
+    """InputError for a row without any value, in used or unused columns.
 
-    Of text and Excel it has been looked; in a file of SPSS, Stata or SAS each row is a record, whatever is missing.
+    Text and Excel have been checked; in a file of SPSS, Stata or SAS each row is a record.
     """
     if part.suffix != ".parquet":
         return
@@ -167,7 +168,7 @@ def require_all_values(part: SourcePart, span: range | None, csv: CsvConfig, roo
 
 
 def require_values(batch: pa.RecordBatch, part: SourcePart, before: int) -> None:
-    """InputError where a row has no value in any of several columns; `before` are those before the batch."""
+    """InputError for a row without a value in all of several columns; `before`: rows before the batch."""
     if batch.num_columns > 1 and len(rows := np.flatnonzero(without_values(batch))):
         raise InputError(f"{part}, row {before + int(rows[0]) + 1}: it has no value at all; take it out")
 
@@ -177,7 +178,7 @@ def _written(part: SourcePart, csv: CsvConfig) -> Text:
 
 
 def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
-    """The module for its kind, with `layout` and `batches`, and the setting that they take."""
+    """The module with `layout` and `batches` for a kind of file, and the setting that these take."""
     from sdc.data import excel, statistical
 
     if part.suffix == EXCEL:

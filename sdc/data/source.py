@@ -1,8 +1,8 @@
-"""Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
+"""Sources of records: one file, a folder of parts or a glob, local or at any fsspec URL.
 
-A part carries its fingerprint, taken when the source is opened. After reading, `SourcePart.require_unchanged` refuses a
-part that is no longer what it was: the digest that names a build belongs to the records counted for it. Credentials
-come from the configuration or environment of fsspec, never from here.
+A part has a fingerprint from when the source was opened. After reading, `SourcePart.require_unchanged` refuses a
+changed part: the digest that names a build must belong to the counted records. Credentials come from fsspec's
+configuration or environment, never from here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from sdc.config.table import KINDS, STATISTICAL, SUFFIXES, TEXTS, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
-from sdc.events import STEP, tell
+from sdc.events import STEP, emit
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
 from sdc.paths import at_home
@@ -32,14 +32,14 @@ from sdc.run_format import PART, SCHEMA
 SECONDS_TO_ANSWER, SECONDS_BETWEEN_STEPS = 30.0, 3.0
 
 _BLOCK = 1 << 20
-_UNREACHED = re.compile("Connection|Connect(or)?Error|Timeout")  # in the names of what libraries raise
-_WITHOUT_RANGE = re.compile("support range requests|Cannot seek streaming HTTP")  # in what fsspec says of it
+_UNREACHED = re.compile("Connection|Connect(or)?Error|Timeout")  # in names of libraries' errors
+_WITHOUT_RANGE = re.compile("support range requests|Cannot seek streaming HTTP")  # in fsspec's message
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class SourcePart:
-    """A file of records: its path or URL, its bytes where known, and what told it from others when it was opened."""
+    """A file of records: its path or URL, its size if known, and its fingerprint when it was opened."""
 
     url: str
     size: int | None
@@ -54,22 +54,22 @@ class SourcePart:
 
     @property
     def suffix(self) -> str:
-        """The one of SUFFIXES that its name ends in, empty where none does."""
+        """The suffix among SUFFIXES, empty if none."""
         return _suffix(self.name)
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a text file, packed or not."""
+        """Whether it is a text file, possibly compressed."""
         return self.suffix.startswith(TEXTS)
 
     @property
     def whole(self) -> bool | None:
-        """How its whole numbers are named, see `namer`: programs that know but floats write 1 for 1.0."""
+        """Naming of its whole numbers, see `namer`: programs with floats only write 1 for 1.0."""
         return True if self.suffix in STATISTICAL else None
 
     @contextmanager
     def opened(self) -> Iterator[str | IO[bytes]]:
-        """What Arrow reads it from: its path where it is on this machine, else a file opened by fsspec."""
+        """What Arrow reads from: a local path, else a file opened by fsspec."""
         if not is_url(self.url):
             yield self.url
             return
@@ -80,7 +80,7 @@ class SourcePart:
             yield file
 
     def require_unchanged(self, cause: InputError | None = None) -> None:
-        """InputError where the part is not, or no longer, what it was when the source was opened."""
+        """InputError if the part changed after the source was opened."""
         with readable(self.url):
             try:
                 now = _fingerprint(self.url)
@@ -93,7 +93,6 @@ class SourcePart:
             raise InputError(f"{self.url} was rewritten while it was read; run again when it is at rest") from cause
 
     def digest(self) -> str:
-        """SHA-256 over the bytes."""
         sha = hashlib.sha256()
         with readable(self.url), self.opened() as source, _file(source) as file:
             while block := file.read(_BLOCK):
@@ -103,25 +102,25 @@ class SourcePart:
 
 
 def counted(found: Iterable[Result], parts: int, does: str) -> Iterator[Result]:
-    """What is found of each part; every few seconds it is told how many are done."""
-    told = time.monotonic()
+    """The results by part, with a progress message every few seconds."""
+    reply = time.monotonic()
     for number, one in enumerate(found):
-        if (now := time.monotonic()) - told > SECONDS_BETWEEN_STEPS:
-            told = now
-            tell(STEP, f"{does}: {number:,} of {parts:,} parts")
+        if (now := time.monotonic()) - reply > SECONDS_BETWEEN_STEPS:
+            reply = now
+            emit(STEP, f"{does}: {number:,} of {parts:,} parts")
         yield one
 
 
 @dataclass(frozen=True)
 class Source:
-    """The parts, sorted by name, and the path or URL that was asked for."""
+    """The parts, sorted by name, and the given path or URL."""
 
     path: str
     parts: tuple[SourcePart, ...]
 
     @property
     def readers(self) -> dict[str, str]:
-        """Versions of libraries, of those that only some kinds of parts need, on which it depends what is read."""
+        """Versions of the optional libraries on which the content read depends."""
         of_kind = ("pyreadstat",) if self.parts[0].suffix in STATISTICAL else ()
         return {name: importlib.metadata.version(name) for name in of_kind}
 
@@ -129,7 +128,7 @@ class Source:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
         sha = hashlib.sha256()
         for part in counted(self.parts, len(self.parts), "digesting the data"):
-            # names without their folder: the same parts elsewhere are the same data
+            # names without folders: the same parts elsewhere are the same data
             sha.update(f"{part.name}\0{part.digest()}\n".encode())
         if structural_zeros is not None:
             sha.update(f"structural zeros\0{zeros_digest(structural_zeros)}\n".encode())
@@ -137,11 +136,11 @@ class Source:
 
 
 def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Sequence[str] = ()) -> Source:
-    """The file itself, or the parts of the folder or glob, without what `ignore` names, see there.
+    """The file, or the parts of the folder or glob, without those that `ignore` names.
 
-    InputError where there is nothing, no part, what is no part, parts of several suffixes, or no leave to read, or
-    where parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does
-    not answer within SECONDS_TO_ANSWER.
+    Raises InputError if nothing is there, a file is no part, suffixes differ, reading is not allowed, or parts or the
+    marker are not as expected; for a URL also if its protocol is unknown, it has a password, or its host does not
+    answer within SECONDS_TO_ANSWER.
     """
     path = at_home(str(path))
     if not is_url(path):
@@ -151,7 +150,7 @@ def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Se
 
 
 def require_no_password(url: str) -> None:
-    """InputError where there is one: it would be in manifests, logs and messages; not even this one shows it."""
+    """InputError for a URL with a password, which manifests and logs would show; this message does not."""
     if secret := re.match(r"[^/]*://[^/]*:[^/]*@", url):
         raise InputError(
             f"the URL of {url[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
@@ -159,7 +158,7 @@ def require_no_password(url: str) -> None:
 
 
 def require_records(records: int, path: str, expect: ExpectConfig | None) -> None:
-    """InputError where there are fewer or more than expected."""
+    """InputError for an unexpected number of records."""
     if expect is None or expect.records is None:
         return
     least, most = expect.records
@@ -171,22 +170,19 @@ def require_records(records: int, path: str, expect: ExpectConfig | None) -> Non
 
 
 def is_url(path: str | Path) -> bool:
-    """Whether fsspec is to be asked rather than this machine's own files."""
+    """Whether fsspec is needed instead of local files."""
     return "://" in str(path)
 
 
 @contextmanager
 def readable(path: str | Path) -> Iterator[None]:
-    """Turns what a file system and Arrow raise, of whatever type, into one InputError; keep what is within short.
-
-    AbsentError where there is nothing.
-    """
+    """Turn errors of file systems and Arrow into InputErrors; AbsentError for a missing file. Keep the block short."""
     try:
         yield
     except SdcError:
         raise
     except Exception as error:
-        # not from the error: whoever prints a traceback would print what Arrow quotes, a row that it cannot parse
+        # not chained: a traceback would show Arrow's quote of a row
         kind = AbsentError if _is_absent(error) else InputError
         raise kind(f"{path} {_refusal(error)}", str(error)) from None
 
@@ -195,9 +191,9 @@ def _refusal(error: Exception) -> str:
     cause = cause_of(error)
     name = type(cause).__name__
     if isinstance(cause, PermissionError) or _status(cause) in (401, 403):
-        return "may not be read: permission denied; mend its permissions, or fsspec's own credentials for a URL"
+        return "may not be read: permission denied; fix its permissions, or fsspec's own credentials for a URL"
     if "Credential" in name:
-        return f"cannot be asked for: there are no credentials ({name}); give them to fsspec, by its own configuration"
+        return f"cannot be requested: there are no credentials ({name}); give them to fsspec, by its own configuration"
     if name == "NoSuchBucket":
         return "does not exist: there is no such bucket; check its name, and the endpoint in fsspec's configuration"
     if _is_absent(error):
@@ -207,27 +203,26 @@ def _refusal(error: Exception) -> str:
     if _WITHOUT_RANGE.search(str(cause)):
         return "cannot be read: its host gives no part of a file (HTTP Range), as Parquet needs; copy it, or give CSV"
     if isinstance(cause, MemoryError):
-        return "cannot be read: there is not enough memory for it; give more, or write it again where it is damaged"
+        return "cannot be read: there is not enough memory for it; give more, or write it again if it is corrupt"
     reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else name
-    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or as table.csv.encoding says"
+    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or in table.csv.encoding"
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What is behind it: fsspec says of whatever is not given that it was not found, and keeps the reason as cause."""
+    """The root cause: fsspec reports many failures as missing files, with the reason as cause."""
     return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
 
 
 def is_unreached(error: BaseException) -> bool:
-    """Whether it is the network, or whoever should answer."""
+    """Whether the network or a server failed."""
     cause = cause_of(error)
     return isinstance(cause, ConnectionError | TimeoutError) or bool(_UNREACHED.search(type(cause).__name__))
 
 
 def _status(error: BaseException) -> int | None:
-    """That of HTTP, as aiohttp or botocore has it."""
     response = getattr(error, "response", None)
-    told = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
-    status: int | None = getattr(error, "status", told.get("HTTPStatusCode"))
+    reply = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    status: int | None = getattr(error, "status", reply.get("HTTPStatusCode"))
     return status
 
 
@@ -239,21 +234,20 @@ def _is_absent(error: BaseException) -> bool:
 def _listed(path: str, expect: ExpectConfig | None, ignore: Sequence[str]) -> Source:
     with readable(path):
         files, inside = file_system(path)
-        files.invalidate_cache()  # fsspec remembers what it has listed
+        files.invalidate_cache()  # fsspec caches its listings
         found = _expected(path, files, inside, expect or ExpectConfig.model_construct(), ignore)
     return found
 
 
 def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
-    """The parts, and what is to be there with them."""
     is_glob = _is_glob(path) and not files.exists(inside)
     folder, _, name = inside.rpartition("/")
-    if is_glob and _is_glob(folder) and files.exists(folder):  # a folder such as data [2024], called so
+    if is_glob and _is_glob(folder) and files.exists(folder):  # a folder named such as data [2024]
         inside = f"{glob.escape(folder)}/{name}"
     ignore = [*ignore, expect.marker or ""]
     is_folder = not is_glob and files.info(inside)["type"] == "directory"
     if expect.marker is not None:
-        # before the parts are listed: who writes them writes it last
+        # before listing the parts: the marker is written last
         _require_marker(path, files, inside if is_folder else os.path.dirname(inside), expect.marker)
     if is_glob:
         listed = sorted(files.glob(inside))
@@ -278,10 +272,10 @@ def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: 
 
 
 def _require_marker(path: str, files: Any, folder: str, marker: str) -> None:
-    """InputError where the file is not in the folder, which must be one."""
+    """InputError if the file is not in the folder, which must be one."""
     if _is_glob(folder) and not files.exists(folder):
         raise InputError(
-            f"table.expect.marker = {marker!r}: {path} names several folders, and a marker is looked for in one; give "
+            f"table.expect.marker = {marker!r}: {path} names several folders, and a marker must be in one; give "
             "one folder, or drop it"
         )
     try:
@@ -297,7 +291,7 @@ def _require_marker(path: str, files: Any, folder: str, marker: str) -> None:
 
 def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequence[str]) -> Source:
     listed = [entry for entry in listed if not _is_ignored(_name(entry), ignore)]
-    if any(_name(entry) == PART.format(0) for entry in listed):  # a table of sdc, whose parts say what its schema says
+    if any(_name(entry) == PART.format(0) for entry in listed):  # a table of sdc, whose parts follow its schema
         listed = [entry for entry in listed if _name(entry) != SCHEMA]
     folders = [_name(entry) for entry in listed if files.isdir(entry)]
     if folders:
@@ -329,7 +323,7 @@ def _part(url: str, files: Any, inside: str) -> SourcePart:
 
 
 def _is_glob(path: str) -> bool:
-    return any(sign in path for sign in ("*[" if is_url(path) else "*?["))  # what follows ? in a URL is its query
+    return any(sign in path for sign in ("*[" if is_url(path) else "*?["))  # after ? in a URL follows its query
 
 
 def _name(path: str) -> str:
@@ -341,7 +335,7 @@ def _suffix(name: str) -> str:
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """The fsspec file system of a path or URL, and the path within; a protocol it does not know is an InputError."""
+    """The fsspec file system of a path or URL, and the path within it; InputError for an unknown protocol."""
     import fsspec
 
     if not is_url(path):
@@ -360,19 +354,19 @@ def _file(source: str | IO[bytes]) -> IO[bytes]:
 
 
 def _fingerprint(url: str) -> str:
-    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
-    # the inode too: a file replaced by a rename may keep its size and its time
+    """Size, modification time and inode of a local file; elsewhere all details that the file system gives."""
+    # the inode too: a file replaced by a rename may have the same size and time
     if not is_url(url):
         status = os.stat(url)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
-    # fsspec remembers what it was told of a file
+    # fsspec caches file details
     files, path = file_system(url)
     files.invalidate_cache()
     return repr(sorted((key, str(value)) for key, value in files.info(path).items()))
 
 
 def _within(seconds: float, work: Callable[[], Result], path: str | Path) -> Result:
-    """What `work` gives or raises; InputError where it takes longer. Its thread ends with the process."""
+    """The result of `work`; InputError if it takes longer. Its thread ends with the process."""
     answers: list[Result] = []
     failures: list[BaseException] = []
 
@@ -382,7 +376,7 @@ def _within(seconds: float, work: Callable[[], Result], path: str | Path) -> Res
         except BaseException as error:
             failures.append(error)
 
-    # fsspec's calls cannot be interrupted: the thread is left behind, and does not keep the process alive
+    # fsspec's calls cannot be interrupted: the daemon thread is abandoned
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)

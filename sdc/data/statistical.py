@@ -1,8 +1,7 @@
-"""Files of SPSS, Stata and SAS, read by pyreadstat in blocks of rows; only in the child process, see `reader`.
+"""Read files of SPSS, Stata and SAS with pyreadstat in blocks of rows; only in the child process, see `reader`.
 
-Values are taken as they are stored: codes, and not their labels. What the file calls missing is missing: system-missing
-values, those that a user of SPSS has declared missing, and .a to .z. Dates become dates; formats that show a time or a
-part of a date have no rule.
+Values are read as stored: codes, not labels. Missing are the file's missing values: system-missing ones, declared
+user-missing ones, and .a to .z. Dates become dates; formats with a time or a part of a date are refused.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from sdc.data.child import Part
 from sdc.model.errors import InputError
 from sdc.model.extras import require_packages
 
-_BYTES, _OF_VALUE, _OF_TEXT = 48 << 20, 40, 64  # of a block; of a value as Python has it, beside the letters
-_GROUP = 1 << 16  # rows, from whose ranges units are made
-_COUNTED, _COUNT = (".sav", ".zsav"), range(80, 84)  # files that count their records, and where
+_BYTES, _OF_VALUE, _OF_TEXT = 48 << 20, 40, 64  # of a block; of a Python value, beside its letters
+_GROUP = 1 << 16  # rows, whose ranges become units
+_COUNTED, _COUNT = (".sav", ".zsav"), range(80, 84)  # files with a record count, and its position
 _RECORD = 80  # bytes of transport files
-_EXACT = 1 << 53  # up to which floats hold every whole number
+_EXACT = 1 << 53  # floats hold every whole number up to this
 _TYPES = {"string": pa.string(), "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "float": pa.float32()}
 _NO_RULE = pa.duration("us")
 
 
 class _Dates(NamedTuple):
-    """Microseconds of a unit by the formats that count it, the moment of 0, and formats without a rule."""
+    """Microseconds of a unit by format, the moment of 0, and formats that are refused."""
 
     units: dict[str, int]
     begin: datetime
@@ -62,19 +61,19 @@ _KINDS = {
 
 
 def whole_name(value: float) -> str:
-    """The name of a number of programs that know but floats: 1 of 1.0, and 1.5; empty for NaN."""
+    """The name of a number from programs with floats only: 1 for 1.0, and 1.5; empty for NaN."""
     if abs(value) <= _EXACT and value == int(value):
         return str(int(value))
     return str(float(value)) if value == value else ""
 
 
 def layout(part: Part, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
-    """The columns with their types, and the rows of each group where the file says how many it has."""
+    """The columns with their types, and the rows of each group if the file has its number of rows."""
     if part.suffix == ".xpt" and (part.size or 0) % _RECORD:
         raise InputError(f"{part} has {part.size} bytes, and transport files a multiple of {_RECORD}; it was cut short")
     _, about = _read(part, encoding, metadataonly=True)
     names, rows = about.column_names, about.number_rows or 0
-    # pyreadstat gives the second column of a name another one
+    # pyreadstat renames the second column of a name
     matches = [re.fullmatch(r"(.*)_duplicated\d+", name) for name in names]
     called = [m[1] if m and m[1] in names else name for m, name in zip(matches, names, strict=True)]
     columns = tuple((own, _type(part, about, name)[0]) for own, name in zip(called, names, strict=True))
@@ -99,14 +98,14 @@ def batches(part: Part, columns: Sequence[str], encoding: str | None, span: rang
 
 
 def _require_no_more(part: Part, encoding: str | None, rows: int, first: list[str]) -> None:
-    """InputError where records follow those that the header counts, which readers pass over."""
+    """InputError for records beyond the header's count, which readers skip."""
     values, _ = _read(part, encoding, is_counted=False, usecols=first, row_offset=rows, row_limit=1)
     if values and values[first[0]]:
         raise InputError(f"{part} has more records than the {rows} that its header counts; write it again")
 
 
 def labels(part: Part, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
-    """Of each column its label, and the labels of its values by the names of these."""
+    """By column its label, and the labels of its values by name."""
     _, about = _read(part, encoding, metadataonly=True)
     found = {}
     for name, label in about.column_names_to_labels.items():
@@ -118,7 +117,7 @@ def labels(part: Part, encoding: str | None) -> dict[str, tuple[str | None, dict
 
 
 class _WithoutCount(io.RawIOBase):
-    """A file of SPSS whose header does not say how many records follow."""
+    """An SPSS file whose header has no record count."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -140,15 +139,15 @@ def _read(part: Part, encoding: str | None, *, is_counted: bool = True, **how: A
     read = getattr(pyreadstat, _KINDS[part.suffix][0])
     how |= {"encoding": encoding, "output_format": "dict", "disable_datetime_conversion": True}
     with part.opened() as opened, warnings.catch_warnings(), ExitStack() as stack:
-        warnings.simplefilter("ignore")  # of columns of one name
+        warnings.simplefilter("ignore")  # of equal column names
         source: Any = os.path.abspath(opened) if isinstance(opened, str) else opened
         if not is_counted:
             source = _WithoutCount(stack.enter_context(open(source, "rb")) if isinstance(source, str) else source)
         if not isinstance(source, str):
-            source.seek(0)  # what the parent lends is open already
+            source.seek(0)  # a file from the parent is open already
         try:
             found: tuple[dict[str, list[Any]], Any] = read(source, **how)
-        except pyreadstat.ReadstatError as error:  # what it says is of the file and quotes no record
+        except pyreadstat.ReadstatError as error:  # the message is on the file and quotes no record
             raise InputError(
                 f"{part} cannot be read: {error}; check that it is whole, and table.csv.encoding if it is of texts"
             ) from None
@@ -156,7 +155,7 @@ def _read(part: Part, encoding: str | None, *, is_counted: bool = True, **how: A
 
 
 def _type(part: Part, about: Any, name: str) -> tuple[pa.DataType, int, int]:
-    """The type of a column; of dates also the microseconds of a unit, and the microsecond of 0."""
+    """The type of a column; for dates also the microseconds of a unit, and the microsecond of 0."""
     kind, written = about.readstat_variable_types[name], about.original_variable_types[name] or ""
     stored, (_, dates) = _TYPES.get(kind, pa.float64()), _KINDS[part.suffix]
     if kind == "string":

@@ -1,7 +1,7 @@
 """Structural zeros from a YAML file: a list of patterns such as `{age: under 15, employed: [yes, partly]}`.
 
-Each pattern maps variables to a category or to a list of categories, and the cells that have one of these for every
-variable named are impossible. Every scalar is read as it is written, so categories such as no and 01 need no quotes.
+A pattern maps variables to one or several categories; cells with one of these for every named variable are impossible.
+Scalars are read as written, so categories such as no and 01 need no quotes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.paths import checked_path
 
-LEAST_EXPECTED = 5.0  # records, where a cell without any is worth a look
+LEAST_EXPECTED = 5.0  # records: an empty cell with fewer expected ones is unremarkable
 
 
 def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
     """The patterns of the file in the codes of the schema.
 
-    InputError where the file cannot be read, is not a list of mappings, or names what the schema does not have.
+    Raises InputError if the file cannot be read, is no list of mappings, or names something unknown.
     """
     path = Path(path)
-    # as text: YAML would make False of the category no
+    # as text: YAML would turn the category no into False
     patterns = load_yaml(path, "structural zeros", InputError, TextLoader)
     if not isinstance(patterns, list):
         what = "is empty" if not patterns else f"is a {type(patterns).__name__}"
@@ -41,7 +41,6 @@ def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
 
 
 def zeros_digest(path: str | Path) -> str:
-    """SHA-256 over the bytes of the file; InputError where it cannot be read."""
     try:
         return hashlib.sha256(checked_path(path).read_bytes()).hexdigest()
     except OSError as error:
@@ -77,7 +76,7 @@ def _codes(categories: Any, variable: Variable, where: str) -> tuple[int, ...]:
 
 
 def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
-    """Two-way cells without a record, of which about so many would be expected were the variables independent."""
+    """Empty two-way cells with their expected number of records under independence."""
     one_way = table.one_way()
     for u, v in combinations(range(len(table.schema)), 2):
         two_way = table.marginal(1 << u | 1 << v)

@@ -1,8 +1,8 @@
-"""Text files of records, split by a kernel that accounts for every byte, whichever columns are used.
+"""Text files of records, split by a kernel that accounts for every byte of all columns.
 
-A record is one line, so that a file may be cut at any end of a line. What no reader can be sure of is refused with file
-and line: a quotation mark that its line does not close, or that stands inside a value; a row of another width; a row
-without any value; a second header. Empty lines are passed over where there are several columns.
+A record is one line, so that files can be cut at line ends. Ambiguous content is refused with file and line: unclosed
+or inner quotation marks, rows of another width, rows without values, a second header. Empty lines are skipped if there
+are several columns.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from sdc.model.errors import InputError
 
 _BLOCK = 1 << 20  # bytes that are split at a time
 _LONGEST = 1 << 24  # bytes of a line
-_UNPACKED, _TIMES = 1 << 30, 250  # bytes of a packed file that may be any, and how many times its size more may be
+_UNPACKED, _TIMES = 1 << 30, 250  # bytes of any compressed file, and the maximum ratio of a larger one
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
-_LINES = 100  # from which a delimiter is guessed
-_ROWS, _FEW, _VALUES = 1 << 17, 1 << 10, 1 << 16  # of a batch, and different ones of a column in it, first and last
+_LINES = 100  # used to guess the delimiter
+_ROWS, _FEW, _VALUES = 1 << 17, 1 << 10, 1 << 16  # of a batch, and of its distinct values in a column, first and last
 _QUOTED = 80  # bytes of a line in a detail
 _AS_UTF8 = ("utf-8", "utf-8-sig")
 _SIGNS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _ITS_OWN = "; name the file's own as table.csv.encoding"
-_HOW = "; double the quotation marks inside values, or say csv: {quote: none} if the file is written without quoting"
+_HOW = "; double the quotation marks inside values, or set csv: {quote: none} if the file is written without quoting"
 
 
 class Text(NamedTuple):
-    """How a text file is written: what separates its values, its encoding, and the sign that quotes, or none."""
+    """The format of a text file: delimiter, encoding, and quotation mark or none."""
 
     delimiter: str
     encoding: str
@@ -58,7 +58,7 @@ class Text(NamedTuple):
 
 
 def header_of(part: Part, csv: Text) -> list[str]:
-    """The names of the columns, in the first line that is not empty."""
+    """The column names in the first non-empty line."""
     for lines in _blocks(part, csv, None):
         if at := _first(lines.text):
             return _names(lines, at)
@@ -66,16 +66,16 @@ def header_of(part: Part, csv: Text) -> list[str]:
 
 
 def guessed(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What `given` does not say of a text file, from its first lines: for a proposal that somebody reads, see `init`.
+    """The settings that `given` lacks, guessed from the first lines, for a proposal; see `init`.
 
-    The encoding, and the delimiter that divides all lines into as many fields, the more the better.
+    The encoding, and the delimiter that splits all lines into the same number of fields, the more the better.
     """
     first = next(iter(_bytes(part, None)), b"")
     sign = next((sign for sign in _SIGNS[1:] if first.startswith(sign)), None)
     encodings = ["utf-16"] if sign else ["utf-8", "cp1252", "latin-1"]
     found = {"encoding": next(e for e in encodings if _is_encoded(first, e)), **given}
     lines = [line for line in first.decode(found["encoding"], "replace").splitlines()[:_LINES] if line]
-    lines = lines[:-1] or lines  # the last may be cut
+    lines = lines[:-1] or lines  # the last one may be cut
 
     def fields(delimiter: str) -> int:
         widths = {len(row) for row in standard.reader(lines, delimiter=delimiter)}
@@ -94,14 +94,14 @@ def _is_encoded(content: bytes, encoding: str) -> bool:
 
 
 def may_be_cut(suffix: str, csv: Text) -> bool:
-    """Whether ranges of the bytes of such a file can be read apart."""
+    """Whether ranges of bytes of such a file can be read separately."""
     return not suffix.endswith(_PACKED) and "\n".encode(csv.encoding) == b"\n"
 
 
 def text_batches(part: Part, columns: Sequence[str], csv: Text, span: range | None = None) -> Iterator[pa.RecordBatch]:
-    """The records whose lines begin in a range of bytes, each column as a dictionary, with nulls where it has no value.
+    """The records of the lines that begin in a range of bytes, each column as a dictionary, null for missing values.
 
-    InputError, with the line, for what cannot be told apart.
+    InputError with the line for ambiguous content.
     """
     names = [] if span is None or span.start == 0 else header_of(part, csv)
     run: Split = split if is_small(part) else compiled()
@@ -111,7 +111,7 @@ def text_batches(part: Part, columns: Sequence[str], csv: Text, span: range | No
     for lines in _blocks(part, csv, span):
         data, position = lines.text if run is split else np.frombuffer(lines.text, np.uint8), 0
         if not names and (first := _first(lines.text)):
-            # one end of a line and no more: of a file of one column the next may be a line without a value
+            # one line end only: in a file of one column the next line may be empty
             names, position = _names(lines, first), first.stop + _line_end(lines.text[first.stop : first.stop + 2])
         if not names:
             continue
@@ -121,19 +121,19 @@ def text_batches(part: Part, columns: Sequence[str], csv: Text, span: range | No
             room.slots.fill(0)
             room.known.fill(0)
             into = room.codes, room.slots, room.edges, room.known, room.starts
-            rows, position, fault, about = run(data, position, *marks, places, *into)
-            if fault:
-                raise lines.fault(position, _said(fault, about, names))
+            rows, position, problem, about = run(data, position, *marks, places, *into)
+            if problem:
+                raise lines.error_at(position, _message(problem, about, names))
             edges = [room.edges[v, :n].tolist() for v, n in enumerate(room.known)]
             yield _Batch(lines, room.codes[:, :rows], edges, room.starts).arrow(columns, names)
-            if max(map(len, edges), default=0) == values < _VALUES:  # why it ended so soon
+            if max(map(len, edges), default=0) == values < _VALUES:  # the reason of the early end
                 values *= 4
                 room = outputs(len(columns), _ROWS, values)
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Whole lines of a part in UTF-8, after so many blocks of the lines that begin in the range."""
+    """Whole lines of a part in UTF-8, after a number of blocks of the range."""
 
     part: Part
     csv: Text
@@ -141,9 +141,9 @@ class _Lines:
     text: bytes
     blocks: int
 
-    def fault(self, position: int, what: str) -> InputError:
-        """Of the line at a position."""
-        # lines are counted only here: it takes longer than to split them
+    def error_at(self, position: int, what: str) -> InputError:
+        """The error with the line at a position."""
+        # lines are counted only here: that takes longer than splitting them
         start = 0 if self.span is None else self.span.start
         before = _whole_lines(self.part, self.csv, range(start)) if start else iter([b""])
         own = islice(_whole_lines(self.part, self.csv, self.span), self.blocks)
@@ -152,14 +152,14 @@ class _Lines:
         return InputError(f"{self.part}, line {line}: {what}", f"line {line}: it begins {begun!r}")
 
     def fields(self, line: bytes) -> list[str]:
-        """Of a line that the kernel has split, or a header."""
+        """The fields of a line or header."""
         quoting: Any = {"quoting": standard.QUOTE_NONE} if self.csv.quote == "none" else {"quotechar": self.csv.quote}
         return next(standard.reader([line.decode()], delimiter=self.csv.delimiter, strict=True, **quoting))
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Records of some lines as the kernel gives them."""
+    """Records of some lines from the kernel."""
 
     lines: _Lines
     codes: npt.NDArray[np.int32]
@@ -190,11 +190,11 @@ class _Batch:
     def _undecoded(self, v: int, code: int, column: str) -> InputError:
         rows = np.flatnonzero(self.codes[v] == code)
         what = f"column {column!r} has bytes that are not {self.lines.csv.encoding}{_ITS_OWN}"
-        return self.lines.fault(int(self.starts[rows[0]]) if len(rows) else 0, what)
+        return self.lines.error_at(int(self.starts[rows[0]]) if len(rows) else 0, what)
 
     def _check_headers(self, values: list[list[str | None]], columns: Sequence[str], names: Sequence[str]) -> None:
-        """InputError where a line says the names of the columns again."""
-        same = _plain if len(names) > 1 else str  # of one column a value may well be called nearly as it
+        """InputError for a repeated header line."""
+        same = _plain if len(names) > 1 else str  # with one column, a value may well resemble its name
         alike = np.ones(self.codes.shape[1], np.bool_)
         for codes, own, column in zip(self.codes, values, columns, strict=True):
             called = [code for code, value in enumerate(own) if value is not None and same(value) == same(column)]
@@ -205,22 +205,22 @@ class _Batch:
             start = int(self.starts[row])
             line = self.lines.text[start:].split(b"\n", 1)[0].split(b"\r", 1)[0]
             if list(map(same, self.lines.fields(line))) == list(map(same, names)):
-                raise self.lines.fault(start, "the names of the columns are there again; take the line out")
+                raise self.lines.error_at(start, "the names of the columns are there again; take the line out")
 
 
 def _plain(name: str) -> str:
     return name.strip().casefold()
 
 
-def _said(fault: int, about: int, names: Sequence[str]) -> str:
-    if fault == WIDTH:
+def _message(problem: int, about: int, names: Sequence[str]) -> str:
+    if problem == WIDTH:
         return f"it has {about} fields, and the header has {len(names)}; correct the line, or quote what it separates"
-    if fault == NO_VALUE:
+    if problem == NO_VALUE:
         return "it has no value at all; take the line out"
     where = f"column {names[about]!r}" if about < len(names) else f"field {about + 1}"
-    if fault == NOT_CLOSED:
+    if problem == NOT_CLOSED:
         return f"{where} has a quotation mark that is not closed in its line{_HOW}"
-    what = "text after its closing quotation mark" if fault == AFTER_QUOTE else "a quotation mark inside its value"
+    what = "text after its closing quotation mark" if problem == AFTER_QUOTE else "a quotation mark inside its value"
     return f"{where} has {what}{_HOW}"
 
 
@@ -228,7 +228,6 @@ def _said(fault: int, about: int, names: Sequence[str]) -> str:
 
 
 def _first(text: bytes) -> range | None:
-    """Where the first line is that is not empty."""
     start = len(text) - len(text.lstrip(b"\r\n"))
     line = text[start:].split(b"\n", 1)[0].split(b"\r", 1)[0]
     return range(start, start + len(line)) if line else None
@@ -238,14 +237,13 @@ def _names(lines: _Lines, at: range) -> list[str]:
     try:
         return lines.fields(lines.text[at.start : at.stop])
     except UnicodeDecodeError:
-        fault = f"the names of the columns are not {lines.csv.encoding}{_ITS_OWN}"
+        problem = f"the names of the columns are not {lines.csv.encoding}{_ITS_OWN}"
     except standard.Error:
-        fault = f"the names of the columns have a quotation mark that is not closed in its line{_HOW}"
-    raise lines.fault(at.start, fault)
+        problem = f"the names of the columns have a quotation mark that is not closed in its line{_HOW}"
+    raise lines.error_at(at.start, problem)
 
 
 def _line_end(text: bytes) -> int:
-    """Bytes of the one at the beginning of a text."""
     return 2 if text == b"\r\n" else len(text[:1])
 
 
@@ -259,10 +257,9 @@ def _blocks(part: Part, csv: Text, span: range | None) -> Iterator[_Lines]:
 
 
 def _whole_lines(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
-    """Blocks of whole lines: those that begin in the range."""
     rest, blocks = b"", 0
     for content in _contents(part, csv, span):
-        # where no line ends as elsewhere they may all end as on old Macs; the last byte may be the first of two
+        # without usual line ends, all may end as on old Macs; the last byte may be the first of two
         cut = content.rfind(b"\n") + 1 or content.rfind(b"\r", 0, -1) + 1
         if cut:
             yield rest + content[:cut]
@@ -271,13 +268,13 @@ def _whole_lines(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
         rest += content
         if len(rest) > _LONGEST:
             what = f"it has more than {_LONGEST >> 20} MiB; check that it is a text file, and table.csv"
-            raise _Lines(part, csv, span, rest, blocks).fault(0, what)
+            raise _Lines(part, csv, span, rest, blocks).error_at(0, what)
     if rest:
         yield rest
 
 
 def _contents(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
-    """The bytes of a part in UTF-8; what does not decode stays as it is, and is looked at where it is used."""
+    """The bytes of a part in UTF-8; invalid bytes stay and are reported where they are used."""
     encode = codecs.getincrementaldecoder(csv.encoding)("surrogateescape").decode
     try:
         for number, content in enumerate(_bytes(part, span)):
@@ -290,7 +287,7 @@ def _contents(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
 
 
 def _without_sign(content: bytes, part: Part, csv: Text) -> bytes:
-    """Without the sign of UTF-8 at its beginning; InputError for that of another encoding."""
+    """The text without a UTF-8 byte order mark; InputError for that of another encoding."""
     is_utf8, sign = csv.encoding in _AS_UTF8, next(filter(content.startswith, _SIGNS), b"")
     if sign and is_utf8 != (sign == codecs.BOM_UTF8) and not csv.encoding.startswith(("utf-16", "utf-32")):
         begun = "UTF-8" if sign == codecs.BOM_UTF8 else "UTF-16"
@@ -299,7 +296,6 @@ def _without_sign(content: bytes, part: Part, csv: Text) -> bytes:
 
 
 def _bytes(part: Part, span: range | None) -> Iterator[bytes]:
-    """Those of the lines that begin in the range."""
     with part.opened() as source, _unpacked(source, part.suffix) as file:
         at, last = 0, b"\n"
         if span is not None and span.start:
@@ -319,7 +315,6 @@ def _bytes(part: Part, span: range | None) -> Iterator[bytes]:
 
 
 def _line(file: IO[bytes]) -> Iterator[bytes]:
-    """The rest of a line, to its end or to where it is too long to be one."""
     size = 0
     while (content := file.readline(_BLOCK)) and size <= _LONGEST:
         size = 0 if b"\r" in content else size + len(content)

@@ -1,6 +1,6 @@
-"""The loop that splits text into records: every byte is accounted for, of columns used or not.
+"""The loop that splits text into records and accounts for every byte of all columns.
 
-It is compiled for all but small files, for which the compiled one would take longer to load than they to read.
+It is compiled except for small files, which it reads faster than the compiled one loads.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def split(
     known: npt.NDArray[np.int64],
     rows_at: npt.NDArray[np.int32],
 ) -> tuple[int, int, int, int]:
-    """Splits whole lines from the position on; ends with the text, where an output is full, or with a fault.
+    """Split whole lines from the position on, until the end, a full output or a problem.
 
-    quote     its byte, or -1 where there is none
-    places    (columns,) which of the outputs a column goes to, -1 where it is not used
+    quote     its byte, or -1 without one
+    places    (columns,) the output of each column, -1 if unused
     codes     (used, rows) filled with a number for each distinct value of a column
-    slots     (used, 2^k) the hash tables, zeros at first
-    edges     (used, values, 2) filled with where a distinct value begins and ends
-    known     (used,) filled with the number of distinct values, zeros at first
-    rows_at   (rows,) filled with where records begin
+    slots     (used, 2^k) hash tables, initially zero
+    edges     (used, values, 2) filled with start and end of each distinct value
+    known     (used,) filled with the number of distinct values, initially zero
+    rows_at   (rows,) filled with the start of each record
 
-    Gives the number of records, the position after the last, the fault or DONE, and the column (or the number of
-    columns) that it is about; the position is then where the line with the fault begins. The last line may have no end.
+    Returns the number of records, the next position, the problem or DONE, and its column (or number of columns); with a
+    problem the position is the start of its line. The last line needs no end.
     """
     stop, width, rows, most = len(data), len(places), 0, len(rows_at)
     mask, room = slots.shape[1] - 1, edges.shape[1]
@@ -64,7 +64,7 @@ def split(
                         position += 1
                     mixed = (mixed ^ byte) * 1099511628211 & _BITS
                     is_empty = is_empty and byte <= _SPACE
-                is_empty = is_empty and width > 1  # of one column "" is a value that is missing
+                is_empty = is_empty and width > 1  # in a single column, "" is a missing value
                 if position < stop and data[position] not in (delimiter, _LF, _CR):
                     return rows, first, AFTER_QUOTE, column
             else:
@@ -119,7 +119,7 @@ Split: TypeAlias = Callable[..., tuple[int, int, int, int]]
 
 
 class Outputs(NamedTuple):
-    """What the loop fills, see there."""
+    """The outputs of the loop, see there."""
 
     codes: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int32]
@@ -129,7 +129,7 @@ class Outputs(NamedTuple):
 
 
 def outputs(used: int, rows: int, values: int) -> Outputs:
-    """Room for so many records, and for so many distinct values of each column."""
+    """Outputs for so many records and distinct values of each column."""
     return Outputs(
         np.empty((used, rows), np.int32),
         np.zeros((used, 1 << (2 * values - 1).bit_length()), np.int32),
@@ -141,7 +141,7 @@ def outputs(used: int, rows: int, values: int) -> Outputs:
 
 @cache
 def compiled() -> Split:
-    """The same compiled."""
+    """The compiled loop."""
     from sdc.compiled import kernel
 
     found = kernel(split)

@@ -1,10 +1,8 @@
 """Vocabularies: from the values of a column to the categories of a variable, and their order.
 
-Codes are first given in the order in which categories are met ("running codes"); the final ones depend on what was
-met, not on when. All work is on dictionaries, never on records, so a recode costs nothing a record.
-
-The order that no setting gives is by number, by interval, by text, never that of the file: a dictionary in order of
-first appearance names what record 1 has.
+Codes are first given in order of appearance ("running codes"); the final ones depend on the categories only. Work is
+done on dictionaries, not on records, so a recode costs nothing for each record. The default order is by number, by
+interval or by text, never that of the file: the order of appearance would reveal the first record.
 """
 
 from __future__ import annotations
@@ -50,10 +48,10 @@ _Interval = tuple[float, float]
 
 
 def canonical_order(names: Collection[str]) -> list[str]:
-    """The categories in order.
+    """The categories in canonical order.
 
-    By number where all are numerals; by their ends where they are intervals such as "under 15", "15 to 64" and "65 and
-    over", the others after them; else by code point.
+    By number if all are numerals; by their ends for intervals such as "under 15", "15 to 64" and "65 and over", others
+    after them; else by code point.
     """
     if all(NUMERAL.fullmatch(name) for name in names):
         return sorted(names, key=lambda name: (Decimal(name), name))
@@ -65,7 +63,7 @@ def canonical_order(names: Collection[str]) -> list[str]:
 
 
 def _interval(name: str) -> _Interval | None:
-    """Its ends, infinite where it has none; those of a single number are equal."""
+    """The ends of an interval, possibly infinite; equal for a single number."""
     if re.fullmatch(_ONE, name, re.IGNORECASE):
         found = re.match(_NUMBER, name)
         assert found is not None
@@ -83,52 +81,51 @@ def _number(numeral: str) -> float:
 
 
 _POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
-_MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
+_MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would fill the memory
 
 
-class Fault(Enum):
-    """Why a record is bad."""
+class Problem(Enum):
+    """The reason why a record is bad."""
 
     MISSING = "missing value without a category"
     OUTSIDE = "value outside the categories"
     UNCOVERED = "value that no bin or group covers"
 
 
-FAULTS = tuple(Fault)
+PROBLEMS = tuple(Problem)
 
 
 class Bad(NamedTuple):
     """A value that is no category, by name."""
 
-    fault: Fault
+    problem: Problem
     value: str
 
 
 @dataclass(frozen=True)
 class BadRecords:
-    """The rows with one fault in one column: how many, the first of their values by code point, the first part."""
+    """The rows with one problem in one column: their number, the first value by code point, the first part."""
 
     rows: int
     value: str
     part: str
 
     def __add__(self, other: BadRecords) -> BadRecords:
-        """Those of later parts as well."""
         return BadRecords(self.rows + other.rows, min(self.value, other.value), self.part)
 
 
 @dataclass(frozen=True)
 class Coding:
-    """How a variable is made from a column.
+    """The mapping from a column to a variable.
 
     missing  the category of missing values; None makes them bad
-    listed   all categories in order; None where the data have them
+    listed   all categories in order; None if they come from the data
     recode   from values to categories
-    limit    categories it may have
-    decimal  the sign of numbers that are stored as text
+    limit    maximum number of categories
+    decimal  the decimal sign of numbers stored as text
     marks    texts that stand for missing values
-    alike    whether names that are alike are refused, kept apart, or merged
-    whole    how whole numbers are named, see `namer`
+    alike    whether similar names are refused, kept apart, or merged
+    whole    naming of whole numbers, see `namer`
     """
 
     name: str
@@ -144,29 +141,29 @@ class Coding:
 
     @property
     def order(self) -> tuple[str, ...] | None:
-        """The categories in order where the settings give them."""
+        """The categories in order if the settings give them."""
         return labels_of(self.recode) if self.recode is not None else self.listed
 
     @property
     def is_number(self) -> bool:
-        """Whether a recode takes the values for numbers."""
+        """Whether a recode treats the values as numbers."""
         return self.recode is not None and self.recode.groups is None
 
     def category(self, name: str, is_text: bool) -> str | Bad:
-        """The category of a value that is not missing; InputError where nobody knows what number it is."""
+        """The category of a non-missing value; InputError for an ambiguous number."""
         if self.is_number:
             label = of_number(self._pointed(name) if is_text else name, cast(RecodeConfig, self.recode))
-            return Bad(Fault.UNCOVERED, name) if label is None else label
+            return Bad(Problem.UNCOVERED, name) if label is None else label
         if self.recode is None and (self.listed is None or name == self.missing):
             return name
-        # the spelling of a number or a date is ours, and that of the settings goes before it
+        # the spelling of a number or date is ours; that of the settings goes first
         if name not in self._known and (self.alike != "keep" or not is_text):
             name = self.spelled(name) or name
-        bad = Bad(Fault.OUTSIDE if self.recode is None else Fault.UNCOVERED, name)
+        bad = Bad(Problem.OUTSIDE if self.recode is None else Problem.UNCOVERED, name)
         return self._known.get(name) or self._others or bad
 
     def spelled(self, name: str) -> str | None:
-        """What the settings name alike, and not so; None where they name it so, or not at all."""
+        """A similar but different name in the settings; None if there is none."""
         return None if self.is_number or name in self._known else self._alike.get(alike_key(name, self.decimal))
 
     def _pointed(self, name: str) -> str:
@@ -181,19 +178,19 @@ class Coding:
 
     @cached_property
     def grouped(self) -> frozenset[str]:
-        """The values that are named in groups."""
+        """The values named in groups."""
         groups = (self.recode and self.recode.groups) or {}
         return frozenset(value for values in groups.values() if values != OTHERS for value in values)
 
     @property
     def named(self) -> frozenset[str]:
-        """The categories that the settings name, whoever has them."""
+        """The categories named in the settings."""
         recode = self.recode
         ends = (bottom_label(recode), top_label(recode)) if recode is not None else ()
         return frozenset((*(self.order or ()), *ends, *((self.missing,) if self.missing is not None else ())))
 
     def in_order(self, names: Sequence[str]) -> list[str]:
-        """Categories that the data have, in order."""
+        """Categories of the data, in order."""
         if self.recode is None:
             return canonical_order(names)
         bottom, top = bottom_label(self.recode), top_label(self.recode)
@@ -202,7 +199,6 @@ class Coding:
 
     @cached_property
     def _known(self) -> dict[str, str]:
-        """The category of each value that the settings name."""
         if self.recode is None:
             return {name: name for name in self.listed or ()}
         groups = self.recode.groups or {}
@@ -219,36 +215,35 @@ class Coding:
 
 
 class Vocabulary:
-    """The categories of one variable met so far, each with its running code, and the bad values met."""
+    """The categories of one variable so far, with running codes, and the bad values."""
 
     def __init__(self, coding: Coding) -> None:
         self.coding = coding
-        self.codes: dict[str | Fault, int] = {}
+        self.codes: dict[str | Problem, int] = {}
         self.nulls = 0
-        self.bad: dict[Fault, BadRecords] = {}
-        self.unmet = set(coding.grouped)  # values named in groups that no row has
-        self.alike: dict[str, str] = {}  # values that the settings name alike, and what these name
+        self.bad: dict[Problem, BadRecords] = {}
+        self.unmet = set(coding.grouped)  # values named in groups without a row
+        self.alike: dict[str, str] = {}  # by value, the similar name in the settings
         self._known: dict[Any, tuple[str, str | Bad]] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process: all but the values known, which only save time."""
         return {**self.__dict__, "_known": {}}
 
     def encode(self, column: pa.Array, part: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
         """The running code of each dictionary index, and the indices of the rows.
 
-        What no row has is not met: a dictionary may name what is of nobody here.
+        Unused entries of a dictionary do not count.
         """
         name_of = namer(column.type, self.coding.column, self.coding.whole, self.coding.marks)
         is_text = kind_of(column.type, self.coding.column) == "text"
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
-        # one entry more, for rows without a value: nulls are given its index
+        # an additional entry for rows without a value: nulls get its index
         met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
-        met.append(("", Bad(Fault.MISSING, "")))
+        met.append(("", Bad(Problem.MISSING, "")))
         rows = _indices(column, len(met) - 1)
         times = np.bincount(rows, minlength=len(met)).tolist()
         if self.coding.order is not None:
@@ -256,50 +251,50 @@ class Vocabulary:
         return np.array([self._code(c, n, part) for (_, c), n in zip(met, times, strict=True)], np.int64), rows
 
     def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
-        """Takes over what another vocabulary of the same variable has met; gives this one's code for each of its."""
+        """Add the content of another vocabulary of the variable; returns this one's code for each of its."""
         self.nulls += other.nulls
         self.unmet &= other.unmet
         self.alike |= other.alike
-        for fault, bad in other.bad.items():
-            self.bad[fault] = self.bad[fault] + bad if fault in self.bad else bad
+        for problem, bad in other.bad.items():
+            self.bad[problem] = self.bad[problem] + bad if problem in self.bad else bad
         return np.array([self._running(category) for category in other.codes], np.int64)
 
     def settle(self) -> tuple[Variable, npt.NDArray[np.int64]]:
-        """The variable, its categories in order, and the final code for each running code.
+        """The variable with its categories in order, and the final code for each running code.
 
-        A fault has the code -1 - its place in FAULTS. InputError for names that are alike, where nothing else is said.
+        A problem has the code -1 - its position in PROBLEMS. InputError for similar names that are not declared.
         """
         missing, given = self.coding.missing, self.coding.order
         names = [name for name in self.codes if isinstance(name, str)]
         known = self._merged(names)
         names = list(dict.fromkeys(known.get(name, name) for name in names))
-        # a category for missing values that nobody lists comes last, and only where a record has it
+        # an unlisted category for missing values comes last, and only if a record has it
         last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
         last += [name for name in names if is_reserved(name)]
         order = self.coding.in_order([n for n in names if n not in last]) if given is None else list(given)
         categories = tuple(order + [name for name in last if name not in order])
         if len(categories) > self.coding.limit:
             raise _too_many(self.coding)
-        place: dict[str | Fault, int] = {name: code for code, name in enumerate(categories)}
-        place.update((fault, -1 - number) for number, fault in enumerate(FAULTS))
-        codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
+        place: dict[str | Problem, int] = {name: code for code, name in enumerate(categories)}
+        place.update((problem, -1 - number) for number, problem in enumerate(PROBLEMS))
+        codes = [place[c if isinstance(c, Problem) else known.get(c, c)] for c in self.codes]
         return Variable(self.coding.name, categories), np.array(codes, np.int64)
 
     def _merged(self, names: Sequence[str]) -> dict[str, str]:
-        """Of names that are alike each with the one that it is taken for; InputError where nothing is said of them."""
+        """By similar name, the one it is merged into; InputError if nothing is declared."""
         coding = self.coding
         if coding.alike == "keep" or coding.is_number:
             return {}
         found = {**self.alike, **alikes(names, coding.named, coding.decimal)}
         if coding.alike == "refuse":
-            remedy = "correct them, or say table.alike: merge to take them for one, or keep"
+            remedy = "correct them, or set table.alike: merge to combine them, or keep"
             require_apart(found, f"column {coding.column!r}", remedy)
         return found
 
     def _note(self, names: Sequence[str], is_text: bool) -> None:
-        """What the settings name alike or in groups.
+        """Note names similar to those of the settings, and values in groups.
 
-        InputError where a row of totals, by its name, would go to the group of all others.
+        InputError if a row of totals, by name, would go to the group of all others.
         """
         grouped, recode = self.coding.grouped, self.coding.recode
         alike = {name: spelled for name in names if (spelled := self.coding.spelled(name)) is not None}
@@ -327,7 +322,6 @@ class Vocabulary:
         return values
 
     def _met(self, value: Any, name_of: Callable[[Any], str], is_text: bool) -> tuple[str, str | Bad]:
-        """The name and the category of a stored value, which may be missing."""
         if value not in self._known:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
@@ -336,41 +330,39 @@ class Vocabulary:
             if is_reserved(name):
                 category: str | Bad = "".join(name.split()).casefold()
             else:
-                category = self.coding.category(name, is_text) if name else Bad(Fault.MISSING, "")
+                category = self.coding.category(name, is_text) if name else Bad(Problem.MISSING, "")
             self._known[value] = name, category
         return self._known[value]
 
     def _code(self, category: str | Bad, times: int, part: str) -> int:
-        """Its running code; it gets one only where rows have it."""
         if not times:
             return 0
         if isinstance(category, str):
             return self._running(category)
-        if category.fault is Fault.MISSING:
+        if category.problem is Problem.MISSING:
             self.nulls += times
             if self.coding.missing is not None:
                 return self._running(self.coding.missing)
         bad = BadRecords(times, category.value, part)
-        self.bad[category.fault] = self.bad[category.fault] + bad if category.fault in self.bad else bad
-        return self._running(category.fault)
+        self.bad[category.problem] = self.bad[category.problem] + bad if category.problem in self.bad else bad
+        return self._running(category.problem)
 
-    def _running(self, category: str | Fault) -> int:
+    def _running(self, category: str | Problem) -> int:
         if category not in self.codes and isinstance(category, str) and self._names() == self.coding.limit:
             raise _too_many(self.coding)
         return self.codes.setdefault(category, len(self.codes))
 
     def _names(self) -> int:
-        # a fault has a running code as well, and is no category
+        # a problem has a running code too, but is no category
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
 
 
 def _indices(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
-    """Of the rows, `absent` where a row has no value."""
     rows, start = column.indices, column.indices.offset
     known, numbers = rows.buffers()
     if not len(rows):
         return np.zeros(0, np.int64)
-    # by buffers: pyarrow imports pandas for whatever it makes of NumPy
+    # by buffers: pyarrow imports pandas to convert NumPy arrays
     found = np.frombuffer(numbers, rows.type.to_pandas_dtype())[start : start + len(rows)]
     if not column.null_count:
         return found
@@ -379,7 +371,7 @@ def _indices(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
 
 
 def without_values(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """(rows,) whether a row has nothing but nulls, NaN and blanks."""
+    """(rows,) whether a row has only nulls, NaN and blanks."""
     found = np.ones(len(batch), np.bool_)
     for column in batch.columns:
         if pa.types.is_nested(column.type):
@@ -413,12 +405,12 @@ def _too_many(coding: Coding) -> InputError:
 def namer(
     kind: pa.DataType, column: str, whole: bool | None = None, marks: Collection[str] = ()
 ) -> Callable[[Any], str]:
-    """How values of an Arrow type are named, as Python and pandas write them; an empty name is a missing value.
+    """How values of an Arrow type are named, as in Python and pandas; an empty name is a missing value.
 
-    whole  whether whole numbers are named 1, floats too, or all 1.0; None: as each is stored
-    marks  texts that stand for missing values; what is stored otherwise is one by its value: -9.0 by -9
+    whole  whether whole numbers, also floats, are named 1, or all 1.0; None: as stored
+    marks  texts that stand for missing values; numbers are compared by value: -9.0 with -9
 
-    A narrow float has the shortest numeral that is read as it. InputError for types without names.
+    A narrow float gets its shortest numeral. InputError for types without names.
     """
     named = _namer(kind, column, whole)
     if not marks:
@@ -456,7 +448,7 @@ def kind_of(kind: pa.DataType, column: str) -> str:
     for name, tests in kinds.items():
         if any(is_kind(kind) for is_kind in tests):
             return name
-    # of a nested type no more than its name: its fields may be called after what is in the data
+    # of a nested type only its name: its fields may have names from the data
     called = getattr(kind, "extension_name", str(kind)).partition("<")[0]
     raise InputError(
         f"column {column!r} has the type {called}, which has no categories; recode it as strings or integers, or leave "
@@ -476,7 +468,7 @@ def _day(value: datetime, column: str) -> str:
 def _number_name(value: float | Decimal) -> str:
     if value != value:
         return ""
-    found = value if value else abs(value)  # there is one zero
+    found = value if value else abs(value)  # a single zero, without a sign
     return f"{found:f}" if isinstance(found, Decimal) else str(found)
 
 

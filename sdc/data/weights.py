@@ -1,4 +1,4 @@
-"""The weights of records, as integers."""
+"""The weights of records as integers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Reals = npt.NDArray[np.float64]
 
 
 def weights_of(column: pa.Array, name: str, part: str, decimal: str = ".") -> Counts:
-    """(records,) int64, in millionths: six decimals are kept, and what is more is rounded off.
+    """(records,) int64, in millionths, rounded to six decimals.
 
-    InputError where one is missing, no number, negative, zero to six decimals, or too large; no value is quoted.
+    InputError for a weight that is missing, no number, negative, zero to six decimals, or too large; no value is
+    quoted.
     """
     values = _numbers(column, f"{part}: weight {name!r}", decimal)
     missing, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
@@ -36,7 +37,7 @@ def weights_of(column: pa.Array, name: str, part: str, decimal: str = ".") -> Co
 
 
 def _numbers(column: pa.Array, where: str, decimal: str) -> Reals:
-    """(records,) doubles, NaN where missing."""
+    """(records,) doubles, NaN if missing."""
     values, indices = column, None
     if pa.types.is_dictionary(column.type):
         values, indices = column.dictionary, column.indices
@@ -54,6 +55,6 @@ def _numbers(column: pa.Array, where: str, decimal: str) -> Reals:
         return found
     placed = indices.to_numpy(zero_copy_only=False)
     missing = np.isnan(placed.astype(np.float64))
-    # as text comes: each distinct value was looked at once, and one more stands for what is missing
+    # from text: each distinct value was parsed once, and one more stands for missing ones
     places = np.where(missing, len(found), placed).astype(np.intp)
     return np.append(found, np.nan)[places]

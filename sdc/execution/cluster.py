@@ -1,4 +1,4 @@
-"""Clusters: from settings to an executor that is open for a while, and what is checked before any work."""
+"""Clusters: open an executor from settings, and check it before any work."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 
 TRIES = 3
 WATCH: ContextVar[WatchAddress | None] = ContextVar("watch", default=None)
-"""Where clusters that are opened show Dask's dashboard, if anywhere."""
+"""Where new clusters show Dask's dashboard, if anywhere."""
 
 
 @contextmanager
 def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
-    """The executor of a config: in this process, workers of this machine, or those of a cluster file.
+    """Open the executor of a config: this process, local workers, or a cluster file.
 
-    ConfigError where a cluster does not start, or its workers are not as they must be.
+    ConfigError if a cluster does not start or its workers do not fit.
     """
     settings = cluster_of(execution)
     if settings is None:
         yield IN_PROCESS
         return
-    # clusters are imported where they are opened: Dask takes 0.4 s, which a plain command need not wait for
+    # late imports: Dask takes 0.4 s
     if isinstance(settings, LocalSettings):
         opened = _local(settings, worker_memory(execution), WATCH.get())
     elif isinstance(settings, SlurmSettings):
@@ -62,21 +62,21 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
         opened = _kubernetes(settings)
     else:
         opened = _at_address(settings, worker_memory(execution))
-    # a client of Dask that could not be closed is closed when it is collected, with a lock that opening the next one
-    # holds: a collection meanwhile would wait for itself for ever
+    # an unclosed Dask client closes when it is collected, under a lock that opening the next one holds:
+    # a collection meanwhile would deadlock
     gc.collect()
     with ExitStack() as stack:
         stack.enter_context(quiet_here())
         with _named(execution.cluster):
-            # only what opening refuses is about the cluster file: the work that follows is outside of `_named`
+            # only errors of opening name the cluster file
             executor = stack.enter_context(opened)
         yield executor
 
 
 def check_cluster(execution: ExecutionConfig) -> int:
-    """How many workers a build will have at most; ConfigError, before any work, where it would get none.
+    """Return the maximum number of workers; ConfigError early if there would be none.
 
-    A running scheduler is asked, and so are its workers; of a cluster that a build starts, what starts it is tried.
+    A running scheduler and its workers are contacted; for a cluster that a build starts, its starter is tested.
     """
     settings = cluster_of(execution)
     if isinstance(settings, AddressSettings):
@@ -90,9 +90,9 @@ def check_cluster(execution: ExecutionConfig) -> int:
 
 
 def require_here(execution: ExecutionConfig) -> None:
-    """ConfigError where this machine lacks what a config's cluster needs of it; nothing is started, asked or written.
+    """Raise ConfigError if this machine lacks something for the config's cluster; nothing is started or written.
 
-    Such are packages, commands, the scratch folder, files of keys and a kube config.
+    Checked are packages, commands, the scratch folder, key files and a kube config.
     """
     settings = cluster_of(execution)
     with _named(execution.cluster):
@@ -110,7 +110,7 @@ def require_here(execution: ExecutionConfig) -> None:
 
 @contextmanager
 def _named(cluster: str) -> Iterator[None]:
-    """Refusals begin with the cluster file."""
+    """Prefix errors with the cluster file."""
     try:
         yield
     except ConfigError as error:
@@ -122,10 +122,10 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
     import dask
     from distributed import Client, LocalCluster, Security
 
-    # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
+    # Dask's own setting fixes malloc's trim threshold, which makes large arrays a fifth slower
     configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **ALMOST_NO_HTTP}
-    # keys of this run alone, in memory: another user of this machine can reach the ports, and whoever a scheduler
-    # listens to runs code in its workers
+    # keys of this run only, in memory: other users can reach the ports, and a scheduler's clients run code in
+    # its workers
     security = Security.temporary()  # type: ignore[no-untyped-call]
     with own_scratch(Path(tempfile.gettempdir())) as scratch, dask.config.set(configured):
 
@@ -136,7 +136,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
                     threads_per_worker=1,
                     processes=True,
                     host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",  # without one Dask takes 8787, and warns where that is taken
+                    dashboard_address="127.0.0.1:0",  # the default, 8787, may be taken
                     scheduler_kwargs={"dashboard": False},
                     security=security,
                     memory_limit=memory,
@@ -145,7 +145,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
                 )
 
         with (
-            without_main_script(),  # workers are started until the end: those that died, and more where it is adaptive
+            without_main_script(),  # workers may start at any time
             _in_a_few_tries(start) as cluster,
             Client(cluster, timeout=PATIENCE) as client,  # type: ignore[no-untyped-call]
             nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
@@ -154,15 +154,15 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
             if settings.adaptive:
                 cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
             try:
-                yield DaskExecutor(client, scratch, settings.most, dashboard=watch.SAID if watch else None)
+                yield DaskExecutor(client, scratch, settings.most, dashboard=watch.PLACE if watch else None)
             finally:
                 _kill(cluster)
 
 
 def _kill(cluster: Any) -> None:
-    """Ends workers at once: what they are at is of no use any more, and a kernel is not left before it is done.
+    """End workers at once: their work is obsolete, and kernels cannot be interrupted.
 
-    Nor do they say then that the scheduler, which ends with them, does not hear their heartbeat.
+    This also avoids messages about heartbeats to the closed scheduler.
     """
     for nanny in cluster.workers.values():
         nanny.auto_restart = False
@@ -173,12 +173,12 @@ def _kill(cluster: Any) -> None:
 
 @contextmanager
 def deaf_to_signals() -> Iterator[None]:
-    """Threads that are started meanwhile, and the workers that these start whenever, take no signal that asks to end.
+    """Threads started within the block, and their workers, ignore signals to end.
 
-    One to the whole group would end the workers beside this process, which would wait for them and start others. They
-    end when this process says so, or is gone.
+    A signal to the process group would end the workers, and this process would wait and start others. They end when
+    this process says so or is gone.
     """
-    resource_tracker.ensure_running()  # else it is started meanwhile, and lets signals in again
+    resource_tracker.ensure_running()  # otherwise it starts later and accepts signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
@@ -187,7 +187,7 @@ def deaf_to_signals() -> Iterator[None]:
 
 
 def _in_a_few_tries(start: Callable[[], Any]) -> Any:
-    """The cluster that is started; a worker that dies before it is up fails the start of all of them."""
+    """Start the cluster, with retries: a worker that dies early fails the start of all."""
     failures: list[RuntimeError] = []
     while len(failures) < TRIES:
         try:
@@ -202,7 +202,7 @@ def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
     from dask_kubernetes.operator import KubeCluster
     from distributed import Client
 
-    # a name of its own: two builds at once must not share, or remove, one cluster
+    # unique name: builds must not share a cluster
     own = settings.model_copy(update={"name": f"{settings.name}-{uuid.uuid4().hex[:8]}"})
     with (
         _scratch_below(own.scratch) as scratch,
@@ -216,7 +216,7 @@ def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
 
 
 def _started(settings: KubernetesSettings, cluster: Any) -> Any:
-    """The Dask cluster that the operator has started; it is removed when it is closed."""
+    """Start a cluster with the Dask operator; closing removes it."""
     try:
         return cluster(
             custom_cluster_spec=manifest(settings),
@@ -225,10 +225,10 @@ def _started(settings: KubernetesSettings, cluster: Any) -> Any:
             shutdown_on_close=True,
             quiet=True,
         )
-    except Exception as error:  # the library raises those of its transport, its parser and its own
+    except Exception as error:  # any error of its transport or parser
         raise ConfigError(
-            f"the Dask operator did not start cluster {settings.name} of image {settings.image!r}: {error!r}; see what "
-            "kubectl describe says of it"
+            f"the Dask operator did not start cluster {settings.name} of image {settings.image!r}: {error!r}; run "
+            "kubectl describe on it"
         ) from error
 
 
@@ -241,9 +241,9 @@ def _at_address(settings: AddressSettings, memory: int) -> Iterator[Executor]:
 
 @contextmanager
 def _scratch_below(folder: Path) -> Iterator[Path]:
-    """A folder of this build; workers may run as another user of the group that the one it is in is for.
+    """Create a folder of this build; workers may run as another user of the parent's group.
 
-    Where that one is open to everybody, as a folder for temporary files is, this one is for its user alone.
+    If the parent is open to everybody, such as a temporary folder, this one is for its user only.
     """
     _require_folder(folder)
     mode = folder.stat().st_mode
@@ -253,13 +253,13 @@ def _scratch_below(folder: Path) -> Iterator[Path]:
 
 def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
-        raise ConfigError(f"scratch = {str(folder)!r}: there is no such folder; make it where all workers see it")
+        raise ConfigError(f"scratch = {str(folder)!r}: the folder does not exist; create it where all workers see it")
     if not os.access(folder, os.W_OK):
-        raise ConfigError(f"scratch = {str(folder)!r}: it cannot be written; mend its permissions, or name another")
+        raise ConfigError(f"scratch = {str(folder)!r}: it cannot be written; fix its permissions, or name another")
 
 
 def _require_kube_config() -> None:
-    """A kube config, or the account of the pod that this process is in."""
+    """Require a kube config, or the account of a pod."""
     named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     if not in_a_pod and not any(Path(path).is_file() for path in named.split(os.pathsep)):

@@ -1,4 +1,4 @@
-"""Whether this machine can run builds and servers: looked at, and nothing written, started or submitted."""
+"""Checks whether this machine can run builds and servers; nothing is written, started or submitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from urllib.request import ProxyHandler, build_opener
 import psutil
 from packaging.requirements import Requirement
 
-from sdc.compiled import PACKAGE, kept_base, open_to_others
+from sdc.compiled import PACKAGE, cache_base, open_to_others
 from sdc.config.build import BuildConfig
 from sdc.config.file import read_config
 from sdc.config.values import EMBEDDED_CLUSTERS
@@ -34,25 +34,25 @@ from sdc.model.extras import DISTRIBUTION
 from sdc.paths import require_own
 from sdc.refusal import state_folder
 
-CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # of a clone; an installed package knows its requirements
-LEAST_FREE = 100 << 20  # bytes, without which not even a small build ends
+CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # in a clone; an installed package has its requirements
+LEAST_FREE = 100 << 20  # bytes that a small build needs
 MOST_NAMED = 5
 ANSWER_SECONDS = 5.0
 NO_POSIX = "exfat", "fuse.gcsfuse", "fuse.goofys", "fuse.mountpoint-s3", "fuse.rclone", "fuse.s3fs", "msdos", "vfat"
-"""File systems that keep no permissions, or that rename nothing at one stroke."""
+"""File systems without permissions or atomic renames."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at; `said` is what was found, or what is wrong and what to do."""
+    """One check; `message` says what was found, or what is wrong and what to do."""
 
     name: str
     ok: bool
-    said: str
+    message: str
 
 
 def examined(config: Path | None) -> Iterator[Check]:
-    """Of the machine, and of what a config names."""
+    """Check the machine, and what a config names."""
     for name, look in LOOKS.items():
         yield _looked(name, look)
     if config is not None:
@@ -69,7 +69,7 @@ def _looked(name: str, look: Callable[[], str]) -> Check:
     except SdcError as error:
         return Check(name, False, str(error))
     except OSError as error:
-        return Check(name, False, f"it cannot be looked at: {error}; mend that first")
+        return Check(name, False, f"cannot be checked: {error}; fix that first")
 
 
 # The machine
@@ -80,20 +80,20 @@ def _of_python() -> str:
 
 
 def _of_packages() -> str:
-    """As constraints.txt has them in a clone, else as this package requires them."""
+    """Check packages against constraints.txt in a clone, or this package's requirements."""
     if CONSTRAINTS.is_file():
         lines, where = CONSTRAINTS.read_text(encoding="utf-8").splitlines(), CONSTRAINTS.name
     else:
         lines, where = _required(), "what this package requires"
-    asked = [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
-    there = {one.name: version for one in asked if (version := _version(one.name)) is not None}
-    other = [f"{one.name} {there[one.name]} is not {one.specifier}" for one in asked if not _fits(one, there)]
+    required = [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
+    there = {one.name: version for one in required if (version := _version(one.name)) is not None}
+    other = [f"{one.name} {there[one.name]} is not {one.specifier}" for one in required if not _fits(one, there)]
     if other:
         more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
         raise SdcError(
             f"{', '.join(other[:MOST_NAMED])}{more}; run python -m pip install -c constraints.txt . in the project"
         )
-    return f"{len(there)} packages are as {where} has them"
+    return f"{len(there)} packages match {where}"
 
 
 def _required() -> list[str]:
@@ -118,19 +118,19 @@ def _of_home() -> str:
     folder = state_folder()
     if folder is None:
         raise SdcError("this user has no home; set HOME, or XDG_STATE_HOME for the files of refusals")
-    _require_room(folder, "set HOME or XDG_STATE_HOME to a folder that can")
-    return f"refusals are filed in {folder}"
+    _require_room(folder, "set HOME or XDG_STATE_HOME to a writable folder")
+    return f"refusal files go to {folder}"
 
 
 def _of_kernels() -> str:
     try:
-        folder = kept_base()
+        folder = cache_base()
     except RuntimeError:
         raise SdcError("this user has no home for compiled code; set NUMBA_CACHE_DIR to a folder") from None
-    _require_room(folder, "set NUMBA_CACHE_DIR to a folder that can, else each process compiles for a minute")
-    if said := open_to_others():
-        raise SdcError(f"compiled code is not used: {said}")
-    return f"compiled code is kept in {folder}"
+    _require_room(folder, "set NUMBA_CACHE_DIR to a writable folder, otherwise each process compiles for a minute")
+    if reason := open_to_others():
+        raise SdcError(f"compiled code is not cached: {reason}")
+    return f"compiled code is cached in {folder}"
 
 
 def _of_prefect() -> str:
@@ -141,28 +141,28 @@ def _of_prefect() -> str:
         home = Path(given) if given else Path.home() / ".prefect"
     except RuntimeError:
         raise SdcError("this user has no home for Prefect's database; set PREFECT_HOME to a folder") from None
-    _require_room(home, "set PREFECT_HOME to a folder that can")
+    _require_room(home, "set PREFECT_HOME to a writable folder")
     for path in (home, *home.glob("prefect.db*")):
         require_own(path, "set PREFECT_HOME to a folder of your own")
-    return f"each build has a server of its own, with its database in {home}"
+    return f"each build starts its own server, with its database in {home}"
 
 
 def _of_server(url: str) -> str:
-    # no proxy is asked about this machine
-    asked = build_opener(*([ProxyHandler({})] if urlsplit(url).hostname in LOOPBACK else []))
+    # no proxy for the loopback
+    opener = build_opener(*([ProxyHandler({})] if urlsplit(url).hostname in LOOPBACK else []))
     try:
-        with asked.open(f"{url.rstrip('/')}/health", timeout=ANSWER_SECONDS):
+        with opener.open(f"{url.rstrip('/')}/health", timeout=ANSWER_SECONDS):
             pass
-        with suppress(HTTPError), asked.open(f"{url.rstrip('/')}/admin/version", timeout=ANSWER_SECONDS):
+        with suppress(HTTPError), opener.open(f"{url.rstrip('/')}/admin/version", timeout=ANSWER_SECONDS):
             raise SdcError(
-                f"the server at PREFECT_API_URL = {url} takes work from anybody who reaches it, also for workers of "
+                f"the server at PREFECT_API_URL = {url} accepts work from anyone who reaches it, also for workers of "
                 "this user; start it with PREFECT_SERVER_API_AUTH_STRING, and set PREFECT_API_AUTH_STRING to the same"
             )
-        return f"the server at PREFECT_API_URL = {url} answers, and asks for a key"
+        return f"the server at PREFECT_API_URL = {url} answers and requires a key"
     except (OSError, ValueError) as error:
         raise SdcError(
-            f"no server answers at PREFECT_API_URL = {url} ({error}); start it, mend the URL, or "
-            "leave it unset for a server of each build's own"
+            f"no server answers at PREFECT_API_URL = {url} ({error}); start it, fix the URL, or "
+            "leave it unset: each build then starts its own server"
         ) from error
 
 
@@ -172,24 +172,26 @@ def _of_loopback() -> str:
             socket.create_connection(server.getsockname(), timeout=ANSWER_SECONDS).close()
     except OSError as error:
         raise SdcError(
-            f"no port of 127.0.0.1 can be listened on and reached ({error}); bring the loopback interface up, and let "
+            f"no port of 127.0.0.1 can be opened and reached ({error}); bring the loopback interface up, and let "
             "this user listen there"
         ) from error
-    return "ports of 127.0.0.1 can be listened on and reached"
+    return "ports of 127.0.0.1 can be opened and reached"
 
 
 def _of_temporary() -> str:
     folder = Path(os.environ.get("TMPDIR") or "/tmp")
     if not folder.is_dir():
-        raise SdcError(f"the folder for temporary files, {folder}, is not there; set TMPDIR to one that is")
-    _require_room(folder, "set TMPDIR to a folder that can")
+        raise SdcError(f"the folder for temporary files, {folder}, does not exist; set TMPDIR to one that does")
+    _require_room(folder, "set TMPDIR to a writable folder")
     return f"temporary files go to {folder}, with {_mebibytes(shutil.disk_usage(folder).free)} free"
 
 
 def _of_clock() -> str:
     now, code = time.time(), max(path.stat().st_mtime for path in PACKAGE.glob("*.py"))
     if now + 86_400 < code:
-        raise SdcError(f"it is {_moment(now)} here, before this package was written, {_moment(code)}; set the clock")
+        raise SdcError(
+            f"the clock says {_moment(now)}, before this package was written, {_moment(code)}; set the clock"
+        )
     return f"it is {_moment(now)} in UTC"
 
 
@@ -197,7 +199,7 @@ def _moment(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
-# Credentials, which others read by themselves: PostgreSQL's library, and fsspec
+# Credentials that PostgreSQL's library and fsspec read themselves
 
 
 def _of_pgpass() -> str:
@@ -209,23 +211,23 @@ def _of_fsspec() -> str:
 
 
 def _of_secret(variable: str, usual: str, what: str) -> str:
-    """Of a file or folder of credentials; that there is none is right where none is needed."""
+    """Check a file or folder of credentials; a missing one is fine if none is needed."""
     given = os.environ.get(variable)
     path = Path(given) if given else Path(os.path.expanduser("~"), usual)
     if not path.exists():
         if given:
-            raise SdcError(f"{variable} = {given}: there is no such path; name one, or leave it unset")
-        return f"{variable} is not set, and there is no {path}: {what} come from elsewhere"
+            raise SdcError(f"{variable} = {given}: path not found; name another, or leave it unset")
+        return f"{variable} is not set, and there is no {path}: {what} come from other sources"
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     for file in files:
         if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise SdcError(f"{file} is open to others; run chmod 600 {file}")
         if not os.access(file, os.R_OK):
-            raise SdcError(f"{file} may not be read by this user; mend its owner")
+            raise SdcError(f"{file} cannot be read by this user; fix its owner")
     return f"{what} come from {path}"
 
 
-# What a config names
+# The config
 
 
 def _of_config(path: Path, read: list[BuildConfig]) -> str:
@@ -236,37 +238,37 @@ def _of_config(path: Path, read: list[BuildConfig]) -> str:
 def _of_cluster(config: BuildConfig) -> str:
     require_here(config.execution)
     cluster = config.execution.cluster
-    return f"{cluster}: workers of this machine" if cluster in EMBEDDED_CLUSTERS else f"{cluster} is right"
+    return f"{cluster}: workers of this machine" if cluster in EMBEDDED_CLUSTERS else f"{cluster} is valid"
 
 
 def _of_storage(folder: Path) -> str:
-    _require_room(folder, "set output.folder to one that can, or mend its permissions")
+    _require_room(folder, "set output.folder to a writable one, or fix its permissions")
     there = _nearest(folder)
     kind = _file_system(there)
     if kind in NO_POSIX:
-        raise SdcError(f"{there} is on {kind}, which is no POSIX file system; set output.folder to a folder of one")
+        raise SdcError(f"{there} is on {kind}, which is not a POSIX file system; set output.folder elsewhere")
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE:
         raise SdcError(f"{there} has {_mebibytes(free)} free; make room, or set output.folder to another disk")
-    return f"{folder.absolute()} on {kind}, with {_mebibytes(free)} free; sdc plan says what the build needs"
+    return f"{folder.absolute()} on {kind}, with {_mebibytes(free)} free; see sdc plan for the build's needs"
 
 
 def _file_system(folder: Path) -> str:
-    """The kind of the one that a folder is on, as the system calls it."""
+    """Return the system's name of a folder's file system."""
     mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
     path = folder.resolve()
     return next((mounted[one] for one in (path, *path.parents) if one in mounted), "an unknown file system")
 
 
 def _require_room(folder: Path, remedy: str) -> None:
-    """SdcError where a folder cannot be written, or cannot be made."""
+    """Raise SdcError if a folder cannot be written or created."""
     there = _nearest(folder)
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise SdcError(f"{there} cannot be written; {remedy}")
 
 
 def _nearest(folder: Path) -> Path:
-    """It, or what is there of the folders that it would be made in."""
+    """Return the folder or its nearest existing parent."""
     path = folder.absolute()
     return next(one for one in (path, *path.parents) if os.path.lexists(one))
 

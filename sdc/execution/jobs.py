@@ -1,4 +1,4 @@
-"""What is handed to SLURM and to the Dask operator: a job script and manifests. `python -m sdc.execution.jobs FILE`."""
+"""Job scripts for SLURM and manifests for the Dask operator. `python -m sdc.execution.jobs FILE`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from sdc.execution.settings import KubernetesSettings, SlurmSettings, read_clust
 from sdc.model.errors import ConfigError
 from sdc.refusal import as_command
 
-NANNY_BYTES = 256 << 20  # the process that watches a worker lives in its job too, and is not in the worker's limit
+NANNY_BYTES = 256 << 20  # Dask's nanny runs in the job too, outside the worker's limit
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ALMOST_NO_HTTP = {f"distributed.{who}.http.routes": ["distributed.http.health"] for who in ("scheduler", "worker")}
-"""What Dask serves by HTTP, which asks nobody for a key: that a process is well, as Kubernetes asks."""
+"""Dask's HTTP pages need no key, so only the health page that Kubernetes needs is served."""
 NO_HTTP = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-"""Of a worker: Dask serves HTTP all the same, and without an address on every interface."""
-STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
+"""Of a worker: without an address Dask serves HTTP on every interface."""
+STEADY = {"interval": "5s", "wait_count": 12}  # workers stay a minute without work, such as between stages
 WORKER_ENV = {
     **ONE_THREAD,
     **{f"DASK_{name.upper().replace('.', '__')}": str(routes) for name, routes in ALMOST_NO_HTTP.items()},
-    # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
+    # Dask's own setting fixes malloc's trim threshold, which makes large arrays a fifth slower
     "DASK_DISTRIBUTED__NANNY__PRE_SPAWN_ENVIRON": "{'MALLOC_TRIM_THRESHOLD_': None}",
 }
 
 
 def job_settings(settings: SlurmSettings) -> dict[str, Any]:
-    """What dask-jobqueue is given for each job: one worker process of one thread, which leaves before the wall time."""
+    """Return dask-jobqueue's settings of a job: one worker of one thread, which leaves before the wall time."""
     memory = size_in_bytes(settings.memory_per_worker)
     lifetime, stagger = settings.leaving
     logs = [] if settings.log_folder is None else [f"--output={quote(str(settings.log_folder))}/%x-%j.log"]
@@ -42,7 +42,7 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
         "queue": settings.queue,
         "account": settings.account,
         "walltime": settings.walltime,
-        "cores": 1,  # a unit has one thread, and a worker's memory is for one unit
+        "cores": 1,  # a unit has one thread, and a worker runs one unit
         "processes": 1,
         "memory": f"{memory}B",
         "job_mem": f"{-(-(memory + NANNY_BYTES) >> 20)}M",
@@ -59,14 +59,14 @@ def job_settings(settings: SlurmSettings) -> dict[str, Any]:
 
 
 def job_script(settings: SlurmSettings) -> str:
-    """The script of a job, but for the address of the scheduler and the files of its certificate."""
-    # an address that no job will have: what is tried, or printed, is not submitted
+    """Return the script of a job, without the scheduler's address and certificate files."""
+    # a placeholder: this script is not submitted
     job = slurm_library().SLURMJob(scheduler="tls://scheduler:0", name="worker", **job_settings(settings))
     return str(job.job_script())
 
 
 def slurm_library() -> ModuleType:
-    """`dask_jobqueue.slurm`. Its import would replace the handler of interrupts: one would end a build with 0."""
+    """Import `dask_jobqueue.slurm` without its handler of interrupts, which would end a build with status 0."""
     before = signal.getsignal(signal.SIGINT)
     import dask_jobqueue.slurm
 
@@ -76,7 +76,7 @@ def slurm_library() -> ModuleType:
 
 
 def manifest(settings: KubernetesSettings) -> dict[str, Any]:
-    """The DaskCluster resource: a scheduler, its service, and workers with the claim mounted as scratch folder."""
+    """Return the DaskCluster resource: scheduler, service, and workers with the claim mounted as scratch folder."""
     memory = size_in_bytes(settings.memory_per_worker)
     worker_args = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1", "--memory-limit", str(memory)]
     worker_args += ["--local-directory", "/tmp", "--death-timeout", "120", *NO_HTTP]
@@ -106,7 +106,7 @@ def manifest(settings: KubernetesSettings) -> dict[str, Any]:
 
 
 def autoscaler(settings: KubernetesSettings) -> dict[str, Any]:
-    """The DaskAutoscaler resource of an adaptive cluster."""
+    """Return the DaskAutoscaler resource of an adaptive cluster."""
     scale = {"cluster": settings.name, "minimum": settings.fewest, "maximum": settings.most}
     return {
         "apiVersion": "kubernetes.dask.org/v1",
@@ -126,7 +126,7 @@ def _pod(settings: KubernetesSettings, container: dict[str, Any]) -> dict[str, A
 
 
 def _container(name: str, settings: KubernetesSettings, args: list[str]) -> dict[str, Any]:
-    # the file's own come last, and so may replace ours
+    # the file's own come last and may override
     env = {**WORKER_ENV, **settings.env}
     return {
         "name": name,
@@ -137,7 +137,7 @@ def _container(name: str, settings: KubernetesSettings, args: list[str]) -> dict
 
 
 def _resources(memory: int, cpu: str) -> dict[str, Any]:
-    """Requests equal to limits: what a worker is promised is what it may use."""
+    """Return requests equal to limits, so that workers get what they are promised."""
     return {kind: {"cpu": cpu, "memory": str(memory)} for kind in ("requests", "limits")}
 
 
@@ -153,7 +153,7 @@ def _service(name: str) -> dict[str, Any]:
 
 
 def submitted(path: Path) -> str:
-    """What a build would submit for a cluster file; ConfigError for a kind that submits nothing."""
+    """Return what a build would submit for a cluster file; ConfigError for other kinds."""
     settings = read_cluster(path)
     if isinstance(settings, SlurmSettings):
         return job_script(settings)
@@ -168,7 +168,7 @@ def submitted(path: Path) -> str:
 def main(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A cluster file of kind slurm or kubernetes.")],
 ) -> None:
-    """Prints what a build would submit: the script of a job, or manifests."""
+    """Print what a build would submit: a job script or manifests."""
     print(submitted(file), end="")
 
 

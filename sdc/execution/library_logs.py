@@ -1,4 +1,4 @@
-"""What Dask and the libraries below it log: kept in the log of the run, and off the console."""
+"""Logs of Dask and its libraries: written to the log of the run instead of the console."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from sdc.events import LOGGER, SERVER, EventLog
 
 LIBRARIES = (
-    *("distributed", "distributed.client", "distributed.gc"),  # Dask may give each of them a handler of its own
+    *("distributed", "distributed.client", "distributed.gc"),  # each may have its own handler
     *("asyncio", "bokeh", "tornado", "tornado.application"),
 )
 
 
 class _ToRunLog(logging.Handler):
-    """Passes a record to the log of the run or server that is open; nowhere where none is."""
+    """Passes records to the open log of a run or server, if any."""
 
     def emit(self, record: logging.LogRecord) -> None:
         for log in _open_logs():
@@ -30,11 +30,11 @@ def _open_logs() -> list[EventLog]:
 
 @contextmanager
 def quiet_here() -> Iterator[None]:
-    """Until the block ends, warnings and errors of these libraries go to the log of the run.
+    """Send warnings and errors of these libraries to the log of the run, within the block.
 
-    A lost worker is one line of our own, and what stops a build is raised: the rest is for whoever looks for a cause.
+    A lost worker is one line of our own, and errors are raised; these records are for diagnosis.
     """
-    import distributed  # noqa: F401  # it sets its loggers up when it is imported
+    import distributed  # noqa: F401  # its import sets up the loggers
 
     before = [(logger, logger.handlers, logger.level, logger.propagate) for logger in _loggers()]
     _send_to([_ToRunLog()])
@@ -47,7 +47,7 @@ def quiet_here() -> Iterator[None]:
 
 
 def quiet_worker() -> Callable[[], None]:
-    """What does the same in a worker process of this machine, until that ends."""
+    """Do the same in a local worker process, until it ends."""
     return partial(_log_to_files, [log.path.absolute() for log in _open_logs()])
 
 
@@ -55,19 +55,19 @@ def _log_to_files(paths: Sequence[Path]) -> None:
     _send_to([*map(EventLog, paths)])
 
 
-def _tells_no_data(record: logging.LogRecord) -> bool:
-    """Dask writes of a task that failed what it was given, which may be counts; its error is raised, and said, anyway.
+def _has_no_data(record: logging.LogRecord) -> bool:
+    """Drop Dask's records of failed or unsendable tasks: they contain inputs, which may be counts.
 
-    So it does of what could not be sent.
+    The error itself is raised anyway.
     """
     return not str(record.msg).startswith("Compute Failed") and not record.name.startswith("distributed.protocol")
 
 
 def _send_to(handlers: list[logging.Handler]) -> None:
     for handler in handlers:
-        handler.addFilter(_tells_no_data)
+        handler.addFilter(_has_no_data)
     for logger in _loggers():
-        # without any, Python itself would write to standard error
+        # otherwise Python writes to standard error
         logger.handlers, logger.propagate = [*handlers] or [logging.NullHandler()], False
         logger.setLevel(max(logger.level, logging.WARNING))
 

@@ -1,4 +1,4 @@
-"""Settings of clusters: one YAML file a cluster, of four kinds, and what a build may use of them."""
+"""Cluster settings: one YAML file per cluster, of four kinds, and what a build may use of it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sdc.paths import require_own
 MIN_WALLTIME = 300  # seconds
 
 
-def _beside(value: Path, info: ValidationInfo) -> Path:
-    """A path relative to the folder of the file that names it. Links stay: on a worker they may lead elsewhere."""
+def _relative_path(value: Path, info: ValidationInfo) -> Path:
+    """Resolve a path from its file's folder. Links stay: on a worker they may lead elsewhere."""
     folder: Path = (info.context or {}).get("folder", Path.cwd())
     return Path(os.path.abspath(folder / value))
 
@@ -33,14 +33,14 @@ def _size(value: str) -> str:
 
 def _walltime(value: str) -> str:
     if not re.fullmatch(r"([0-9]{1,3}-)?[0-9]{1,2}:[0-5][0-9]:[0-5][0-9]", value):
-        raise ValueError("it is no wall time; write hours, minutes and seconds in quotes, such as '04:00:00'")
+        raise ValueError("not a wall time; write hours, minutes and seconds in quotes, such as '04:00:00'")
     if walltime_seconds(value) < MIN_WALLTIME:
-        raise ValueError(f"it is less than {MIN_WALLTIME} s, in which a worker has hardly started")
+        raise ValueError(f"less than {MIN_WALLTIME} s, too short to start a worker")
     return value
 
 
 def walltime_seconds(value: str) -> int:
-    """The seconds of a wall time such as 04:00:00, or 1-12:00:00 for a day and a half; ValueError for other words."""
+    """Return the seconds of a wall time such as 04:00:00 or 1-12:00:00; ValueError for other texts."""
     days, _, clock = value.rpartition("-")
     return int(days or 0) * 86_400 + reduce(lambda total, part: 60 * total + int(part), clock.split(":"), 0)
 
@@ -48,17 +48,17 @@ def walltime_seconds(value: str) -> int:
 def _address(value: str) -> str:
     match = re.fullmatch(r"(?:tcp|tls)://[^/:\s]+:([0-9]{1,5})", value)
     if not match or not 0 < int(match[1]) < 1 << 16:
-        raise ValueError("it is no address; write tcp:// or tls://, a host and a port, such as tls://10.0.0.5:8786")
+        raise ValueError("not an address; write tcp:// or tls://, a host and a port, such as tls://10.0.0.5:8786")
     return value
 
 
 def _directive(value: str) -> str:
     if re.match(r"(-[pt]|--(partition|time)(=|\s|$))", value):
-        raise ValueError("it would go round what is checked; name the partition in queue, and the time in walltime")
+        raise ValueError("it would bypass the checks; name the partition in queue, and the time in walltime")
     return value
 
 
-Beside = Annotated[Path, AfterValidator(_beside)]
+RelativePath = Annotated[Path, AfterValidator(_relative_path)]
 Size = Annotated[Text, AfterValidator(_size)]
 Name = Annotated[Text, Field(pattern=r"^[a-z]([a-z0-9-]{0,40}[a-z0-9])?$")]
 
@@ -86,7 +86,7 @@ class AdaptiveSettings(_Settings):
 
 
 class Started(_Settings):
-    """A cluster that a build starts and ends: it has so many workers, or as many as there is work for."""
+    """A cluster that a build starts and ends, with a fixed or adaptive number of workers."""
 
     workers: Annotated[Workers | None, Field(description=WORKERS)] = None
     adaptive: Annotated[
@@ -95,7 +95,7 @@ class Started(_Settings):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Started:
-        # no default: how many jobs or pods a build may take is for its owner to say
+        # no default: the owner of the cluster decides
         if (self.workers is None) == (self.adaptive is None):
             given = "both workers and adaptive are" if self.workers else "neither workers nor adaptive is"
             raise ValueError(f"{given} given; give workers: 8, or adaptive: {{minimum: 1, maximum: 8}}")
@@ -103,12 +103,12 @@ class Started(_Settings):
 
     @property
     def fewest(self) -> int:
-        """Workers that it begins with and always has."""
+        """Number of workers at the start and at least."""
         return self.adaptive.minimum if self.adaptive else self.workers or 1
 
     @property
     def most(self) -> int:
-        """Workers that it may have at once."""
+        """Maximum number of workers at once."""
         return self.adaptive.maximum if self.adaptive else self.workers or 1
 
 
@@ -129,13 +129,15 @@ class SlurmSettings(Started):
     walltime: Annotated[
         Text, AfterValidator(_walltime), Field(description="of a job, in quotes, such as '04:00:00' or '1-12:00:00'")
     ]
-    scratch: Annotated[Beside, Field(description=SCRATCH)]
-    # named by whoever runs the build: the scheduler must be reached from other nodes, and listens nowhere else
+    scratch: Annotated[RelativePath, Field(description=SCRATCH)]
+    # required: other nodes must reach the scheduler, which listens only there
     interface: Annotated[Text, Field(description="the network interface of scheduler and workers, such as ib0")]
     queue: Annotated[Text | None, Field(description="the partition, default SLURM's")] = None
     account: Annotated[Text | None, Field(description="the account that pays, default SLURM's")] = None
     python: Annotated[Text | None, Field(description="the interpreter on the nodes, default the one that runs")] = None
-    log_folder: Annotated[Beside | None, Field(description="where jobs write what they say, default nowhere")] = None
+    log_folder: Annotated[RelativePath | None, Field(description="where jobs write their output, default nowhere")] = (
+        None
+    )
     job_extra_directives: Annotated[
         tuple[Annotated[Text, AfterValidator(_directive)], ...],
         Field(description="a list of further options of a job, such as '--constraint=haswell'"),
@@ -147,20 +149,20 @@ class SlurmSettings(Started):
 
     @property
     def leaving(self) -> tuple[int, int]:
-        """Seconds after which a worker leaves, and by how much this is varied; all are gone before the wall time."""
-        # Dask varies the lifetime by the stagger either way, so the last one leaves a margin before SLURM would end its
-        # job; together they would leave a search without workers
+        """Seconds after which a worker leaves, and their variation; all end before the wall time."""
+        # the stagger works both ways, so the last worker leaves before SLURM ends its job; if all left together, a
+        # search would have no workers
         margin = min(max(walltime_seconds(self.walltime) // 10, 60), 600)
         return walltime_seconds(self.walltime) - 2 * margin, margin
 
 
 class KubernetesSettings(Started):
-    """Workers are pods that the Dask operator starts. The scratch folder is a volume claim, mounted here as well."""
+    """Workers are pods of the Dask operator. The scratch folder is a volume claim, mounted here too."""
 
     kind: Literal["kubernetes"]
     image: Annotated[Text, Field(description="the image of scheduler and workers, see cluster/Dockerfile")]
     memory_per_worker: Annotated[Size, Field(description=SIZE)]
-    scratch: Annotated[Beside, Field(description=f"{SCRATCH}; the claim is mounted there")]
+    scratch: Annotated[RelativePath, Field(description=f"{SCRATCH}; the claim is mounted there")]
     volume_claim: Annotated[Text, Field(description="the name of a claim that many pods may write")]
     cpu_per_worker: Annotated[Text, Field(pattern=r"^[0-9]+(m|\.[0-9]+)?$", description="such as '1' or 500m")] = "1"
     name: Annotated[Name, Field(description="lower-case letters, digits and hyphens, at most 42")] = "sdc"
@@ -172,28 +174,30 @@ class KubernetesSettings(Started):
 
 
 class TlsSettings(_Settings):
-    """Files by which scheduler and client know each other; Dask asks both sides for a certificate."""
+    """TLS files of scheduler and client; Dask requires certificates of both sides."""
 
-    ca_file: Annotated[Beside, Field(description="the certificate of the authority that signed the scheduler's, PEM")]
-    cert: Annotated[Beside, Field(description="the certificate that this process shows, PEM")]
-    key: Annotated[Beside, Field(description="the key of that certificate, PEM, not encrypted")]
+    ca_file: Annotated[
+        RelativePath, Field(description="the certificate of the authority that signed the scheduler's, PEM")
+    ]
+    cert: Annotated[RelativePath, Field(description="the certificate that this process shows, PEM")]
+    key: Annotated[RelativePath, Field(description="the key of that certificate, PEM, not encrypted")]
 
 
 class AddressSettings(_Settings):
-    """A scheduler that is running already."""
+    """A running scheduler."""
 
     kind: Literal["address"]
     address: Annotated[
         Text, AfterValidator(_address), Field(description="of the scheduler, such as tcp://10.0.0.5:8786, or tls://")
     ]
-    scratch: Annotated[Beside, Field(description=SCRATCH)]
+    scratch: Annotated[RelativePath, Field(description=SCRATCH)]
     tls: Annotated[
         TlsSettings | None, Field(description="a section with ca_file, cert and key, for a tls:// address")
     ] = None
     open_to_the_network: Annotated[
         StrictBool,
         Field(
-            description="true only where a tcp:// scheduler of another host is meant: whoever reaches it may run code "
+            description="true only for a tcp:// scheduler of another host: anyone who reaches it can run code "
             "in its workers and read the table"
         ),
     ] = False
@@ -201,7 +205,7 @@ class AddressSettings(_Settings):
         Memory, Field(description=f"{SIZE} that its workers have, or auto: as if they were on this machine")
     ] = "auto"
     timeout_seconds: Annotated[
-        Seconds, Field(description="how many seconds to wait for the scheduler and for a worker, more than 0")
+        Seconds, Field(description="seconds to wait for the scheduler and for a worker, more than 0")
     ] = 30.0
 
     @model_validator(mode="after")
@@ -217,7 +221,7 @@ class AddressSettings(_Settings):
         is_here = host == "localhost" or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None
         if self.address.startswith("tcp://") and not is_here and not self.open_to_the_network:
             raise ValueError(
-                f"whoever reaches {self.address} may run code in its workers and read the table; use tls:// with a "
+                f"anyone who reaches {self.address} can run code in its workers and read the table; use tls:// with a "
                 "section tls, or write open_to_the_network: true"
             )
         return self
@@ -233,13 +237,13 @@ KINDS: Mapping[str, type[ClusterSettings]] = {
 
 
 def read_cluster(path: Path) -> ClusterSettings:
-    """The settings of a cluster file, its relative paths taken from its folder.
+    """Read a cluster file; relative paths start at its folder.
 
-    ConfigError, one message with every fault: an unknown kind or key, a value and what is allowed. InputError as
+    ConfigError with all errors in one message: an unknown kind or key, a value and what is allowed. InputError as
     `require_own`.
     """
     content = load_yaml(path, "cluster file", ConfigError)
-    require_own(path)  # its commands and scripts are run as this user
+    require_own(path)  # its commands and scripts run as this user
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(f"cluster file {path}: kind = {kind!r} is not one of {', '.join(KINDS)}; name one")
@@ -247,9 +251,9 @@ def read_cluster(path: Path) -> ClusterSettings:
 
 
 def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
-    """The cluster that a config names, None for in-process.
+    """Return the cluster of a config, None for in-process.
 
-    ConfigError where it sets what the cluster's file has, and as `read_cluster`.
+    ConfigError if the config sets keys of the cluster's file, and as `read_cluster`.
     """
     if execution.cluster in EMBEDDED_CLUSTERS:
         same: dict[str, Any] = {"workers": execution.workers, "memory_per_worker": execution.memory_per_worker}
@@ -264,7 +268,7 @@ def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
 
 
 def workers_of(execution: ExecutionConfig) -> int | None:
-    """How many workers a build has at most; None at an address, whose scheduler knows. ConfigError as `cluster_of`."""
+    """Return the maximum number of workers; None for a scheduler address. ConfigError as `cluster_of`."""
     settings = cluster_of(execution)
     if settings is None:
         return 1
@@ -272,7 +276,7 @@ def workers_of(execution: ExecutionConfig) -> int | None:
 
 
 def worker_memory(execution: ExecutionConfig) -> int:
-    """Bytes that a worker has; for auto, a share of this machine's memory, the process itself having one too.
+    """Return the bytes of a worker; auto is a share of this machine's memory, with one share for this process.
 
     ConfigError as `cluster_of`.
     """
@@ -287,13 +291,13 @@ def worker_memory(execution: ExecutionConfig) -> int:
 
 
 def unit_memory(execution: ExecutionConfig) -> int:
-    """Bytes that a worker's process may reach: Dask pauses a worker above four fifths of its memory, then ends it."""
+    """Return the bytes that a worker process may use: Dask pauses workers above four fifths of their memory."""
     memory = worker_memory(execution)
     return memory if cluster_of(execution) is None else memory * 4 // 5
 
 
 def own_memory(execution: ExecutionConfig) -> int:
-    """Bytes that the process of the build may use: what workers of this machine leave of it; in-process it is one."""
+    """Return the bytes for the build's process: what local workers leave."""
     settings, memory = cluster_of(execution), worker_memory(execution)
     if settings is None:
         return memory
@@ -302,8 +306,8 @@ def own_memory(execution: ExecutionConfig) -> int:
 
 
 def machine_memory() -> int:
-    """Bytes of this machine, or of the container that limits this process."""
-    # Dask's figure, because its workers are held to it: the least of the machine's, the cgroup's and the process's own
+    """Return the bytes of this machine, or of its container."""
+    # Dask's figure, which limits its workers: the least of machine, cgroup and process
     from distributed.system import MEMORY_LIMIT
 
     return int(MEMORY_LIMIT)

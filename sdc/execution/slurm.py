@@ -1,4 +1,4 @@
-"""Workers as SLURM jobs: whether SLURM would take one, what it says of those that wait, and their keys."""
+"""Workers as SLURM jobs: would SLURM accept one, why are jobs waiting, and their keys."""
 
 from __future__ import annotations
 
@@ -22,53 +22,54 @@ if TYPE_CHECKING:
     from sdc.execution.watch import WatchAddress
 
 COMMANDS = "sbatch", "scancel", "sinfo", "squeue"
-ANSWER_SECONDS = 60  # that one of them may take
+ANSWER_SECONDS = 60  # limit of a command
 _AWAY = "Unable to contact slurm controller", "Socket timed out"
 NEVER_COMES = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
     *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT", "gone"),
 )
-"""States of a job whose worker has not come, and will not."""
+"""States of a job whose worker will not come."""
 
 
 def require_commands() -> None:
-    """ConfigError where SLURM has no commands here."""
+    """Raise ConfigError if SLURM's commands are missing."""
     for command in COMMANDS:
         if shutil.which(command) is None:
-            raise ConfigError(f"there is no command {command} on the PATH; run where SLURM jobs can be submitted")
+            raise ConfigError(f"command {command} is not on the PATH; run where SLURM jobs can be submitted")
 
 
 def require_submission(settings: SlurmSettings) -> None:
-    """ConfigError where SLURM would refuse the job of a worker, or would take it and never start it.
+    """Raise ConfigError if SLURM would refuse a worker's job, or never start it.
 
-    NoWorkersError where it does not answer.
+    NoWorkersError if it does not answer.
     """
     script = job_script(settings)
-    # `--test-only` asks all that a submission would: queue, account, wall time, memory and further options
-    if _asked("sbatch", "--test-only", given=script).returncode:
-        # it also refuses what would wait for a node that is drained now: only a submission says, which is held
-        held = _asked("sbatch", "--hold", "--parsable", given=script)
+    # `--test-only` checks queue, account, wall time, memory and further options
+    if _run("sbatch", "--test-only", given=script).returncode:
+        # it also refuses jobs that would wait for a drained node: only a submission shows, which is held
+        held = _run("sbatch", "--hold", "--parsable", given=script)
         if held.returncode:
-            said = (held.stderr or held.stdout).strip()
-            if any(words in said for words in _AWAY):
-                raise NoWorkersError(f"SLURM takes no job just now: {said}; see that slurmctld runs, then run again")
-            raise ConfigError(f"SLURM would refuse the job of a worker: {said}; mend the cluster file")
-        _asked("scancel", held.stdout.strip().partition(";")[0])
+            answer = (held.stderr or held.stdout).strip()
+            if any(words in answer for words in _AWAY):
+                raise NoWorkersError(f"SLURM accepts no job now: {answer}; check that slurmctld runs, then run again")
+            raise ConfigError(f"SLURM would refuse the job of a worker: {answer}; fix the cluster file")
+        _run("scancel", held.stdout.strip().partition(";")[0])
     _require_time(settings)
 
 
 def _require_time(settings: SlurmSettings) -> None:
-    """SLURM takes a job that asks for more time than its partition gives, and lets it wait for ever."""
+    """SLURM accepts a job that exceeds the time limit of its partition, but never starts it."""
     partition = ["--all"] if settings.queue is None else ["--partition", settings.queue]
-    answer = _asked("sinfo", "--noheader", "--format", "%P %l", *partition)
+    answer = _run("sinfo", "--noheader", "--format", "%P %l", *partition)
     if answer.returncode:
-        raise NoWorkersError(f"sinfo does not say how long a job may be: {answer.stderr.strip()}; is SLURM at work?")
+        raise NoWorkersError(f"sinfo does not report time limits: {answer.stderr.strip()}; is SLURM running?")
     rows = [line.split() for line in answer.stdout.splitlines()]
     limits = {name.rstrip("*"): limit for name, limit in rows if settings.queue or name.endswith("*")}
     if limits and not any(_allows(limit, settings.walltime) for limit in limits.values()):
-        said = ", ".join(f"{name} {limit}" for name, limit in limits.items())
+        limits_text = ", ".join(f"{name} {limit}" for name, limit in limits.items())
         raise ConfigError(
-            f"walltime = {settings.walltime!r} is more than the partition gives ({said}), so no job would ever start; "
+            f"walltime = {settings.walltime!r} is more than the limit of the partition ({limits_text}), so no "
+            "job would start; "
             "shorten it, or name another partition in queue"
         )
 
@@ -78,16 +79,16 @@ def _allows(limit: str, walltime: str) -> bool:
     return not limit[0].isdigit() or walltime_seconds(walltime) <= walltime_seconds(limit)
 
 
-def _asked(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
+def _run(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, input=given, capture_output=True, text=True, timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise NoWorkersError(f"{command[0]} does not answer within {ANSWER_SECONDS} s; is SLURM at work?") from error
+        raise NoWorkersError(f"{command[0]} does not answer within {ANSWER_SECONDS} s; is SLURM running?") from error
 
 
 @contextmanager
 def slurm_executor(settings: SlurmSettings, watch: WatchAddress | None = None) -> Iterator[Executor]:
-    """Jobs are submitted anew as others reach the end of their time; only they hold the key to the scheduler."""
+    """Jobs are resubmitted as others reach their wall time; only they hold the scheduler's key."""
     import dask
     from distributed import Client
 
@@ -102,12 +103,12 @@ def slurm_executor(settings: SlurmSettings, watch: WatchAddress | None = None) -
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
         jobs = Jobs(cluster)
         check_workers(client, scratch, settings.timeout_seconds, waiting=jobs.before_the_first)
-        shown, seconds = watch.SAID if watch else None, settings.timeout_seconds
-        yield DaskExecutor(client, scratch, settings.most, seconds, dashboard=shown, waiting=jobs.said)
+        shown, seconds = watch.PLACE if watch else None, settings.timeout_seconds
+        yield DaskExecutor(client, scratch, settings.most, seconds, dashboard=shown, waiting=jobs.description)
 
 
 def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any, loop: Any) -> Any:
-    """The Dask cluster whose workers are jobs; ConfigError where its scheduler does not start or none is submitted."""
+    """Start the Dask cluster of jobs; ConfigError if its scheduler does not start or no job is submitted."""
     try:
         if settings.log_folder is not None:
             settings.log_folder.mkdir(parents=True, exist_ok=True)
@@ -115,28 +116,27 @@ def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any, loop: Any) 
             n_workers=settings.fewest,
             security=_certificates(scratch),
             loop=loop,
-            # jobs on other nodes need the scheduler, which asks for the key; its HTTP asks nobody
+            # other nodes reach the scheduler, which requires the key; its HTTP requires none
             scheduler_options={"dashboard_address": "127.0.0.1:0", "dashboard": False},
             **job_settings(settings),
         )
     except (OSError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"the Dask cluster of SLURM jobs did not start: {error}; mend the cluster file") from error
+        raise ConfigError(f"the Dask cluster of SLURM jobs did not start: {error}; fix the cluster file") from error
 
 
 def _certificates(scratch: Path) -> Any:
-    """Certificates made for this cluster: nodes are shared, and a scheduler runs whatever it is sent.
+    """Make certificates for this cluster: nodes are shared, and a scheduler runs whatever it receives.
 
-    The workers' are files of the scratch folder, and go with it: those that the library writes would stay behind where
-    this process is killed.
+    The workers' files are in the scratch folder and are removed with it; the library's own would remain after a kill.
     """
     from distributed import Security
 
     class OfJobs(Security):
-        """The library writes where the workers' files are into the script of a job as it is told."""
+        """Quotes the paths of workers' files in the job script, which the library does not."""
 
         def get_tls_config_for_role(self, role: str) -> dict[str, Any]:
-            told: dict[str, Any] = super().get_tls_config_for_role(role)  # type: ignore[no-untyped-call]
-            return told if role != "worker" else {key: value and quote(value) for key, value in told.items()}
+            config: dict[str, Any] = super().get_tls_config_for_role(role)  # type: ignore[no-untyped-call]
+            return config if role != "worker" else {key: value and quote(value) for key, value in config.items()}
 
     security = OfJobs.temporary()  # type: ignore[no-untyped-call]
     for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
@@ -148,13 +148,13 @@ def _certificates(scratch: Path) -> Any:
 
 
 class Jobs:
-    """The jobs of a Dask cluster that have no worker, and what SLURM says of them."""
+    """The jobs of a Dask cluster without a worker, with SLURM's state of them."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
 
-    def said(self) -> str:
-        """Such as "SLURM job 17 is PENDING (Resources)"; empty where there is none."""
+    def description(self) -> str:
+        """Return a text such as "SLURM job 17 is PENDING (Resources)", or ""."""
         found: dict[str, list[str]] = {}
         for job, (state, reason) in self._waiting().items():
             found.setdefault(f"{state} ({reason})" if reason not in ("", "None") else state, []).append(job)
@@ -164,24 +164,24 @@ class Jobs:
         )
 
     def before_the_first(self) -> str:
-        """The same; ConfigError where each of them has ended, so that no worker will come."""
+        """Return the same; ConfigError if all of them have ended, so that no worker will come."""
         states = [state for state, _ in self._waiting().values()]
         if states and all(state in NEVER_COMES for state in states):
             raise ConfigError(
-                f"no job has a worker: {self.said()}; see what they wrote (log_folder), mend the cluster file or "
+                f"no job has a worker: {self.description()}; see their output (log_folder), fix the cluster file or "
                 "run again"
             )
-        return self.said()
+        return self.description()
 
     def _waiting(self) -> dict[str, tuple[str, str]]:
-        """State and reason of each job without a worker; of one that SLURM no longer knows, that it is gone."""
+        """Return the state and reason of each job without a worker; "gone" for unknown jobs."""
         here = self._cluster.observed
         ids = [job.job_id for name, job in list(self._cluster.workers.items()) if name not in here and job.job_id]
         if not ids:
             return {}
         try:
-            listed = _asked("squeue", "--noheader", "--me", "--states", "all", "--format", "%i %T %r")
-        except ConfigError as error:  # one may wait for hours: SLURM may be away meanwhile
+            listed = _run("squeue", "--noheader", "--me", "--states", "all", "--format", "%i %T %r")
+        except ConfigError as error:  # SLURM may be unavailable during a long wait
             return dict.fromkeys(ids, ("unknown", str(error)))
         if listed.returncode:
             return dict.fromkeys(ids, ("unknown", listed.stderr.strip()))

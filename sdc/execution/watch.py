@@ -1,4 +1,4 @@
-"""Watching a run: pages on one port of the loopback, all below a path that is a secret of the run; elsewhere is 403."""
+"""Pages to watch a run: on one loopback port, below a secret path; other paths return 403."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from sdc.model.errors import ConfigError
 LOOPBACK = "127.0.0.1"
 FORBIDDEN = 403
 SECONDS_TO_LOOK_AGAIN = 5
-_BESIDE = ["distributed.http.statics"]  # the dashboard; other pages of Dask load from elsewhere
+_MODULES = ["distributed.http.statics"]  # the dashboard; Dask's other pages load external files
 
 
 class WatchAddress:
-    """What can be seen of a run, by whoever has its address.
+    """The pages of a run, for anyone who has the address.
 
-    A loopback port is open to every user of the machine, and a cookie for one port goes to all of them: so the key is
-    in the path. Dask's scheduler runs in this loop too, which lets its dashboard be served here and nowhere else.
+    A loopback port is open to all users of the machine, and cookies are shared between ports, so the key is in the
+    path. Dask's scheduler runs in this loop, which allows serving its dashboard only here.
 
     address  of all pages, with the key: http://127.0.0.1:port/key
     root     their path: /key
     """
 
-    SAID = "as --watch has said"  # in logs, which have no keys
+    PLACE = "as printed by --watch"  # logs have no keys
 
     def __init__(self, port: int, loop: Any) -> None:
         self.root, self.loop = f"/{secrets.token_urlsafe(24)}", loop
@@ -45,12 +45,12 @@ class WatchAddress:
         self._server = HTTPServer(self._site)
 
     def add(self, routes: list[tuple[str, type, dict[str, Any]]]) -> None:
-        """Pages, by regular expressions of their paths below the root."""
+        """Add pages, by regular expressions of their paths below the root."""
         self._site.add_handlers(".*$", [(self.root + path, handler, given) for path, handler, given in routes])
 
     @contextmanager
     def listening(self, bound: socket.socket) -> Iterator[None]:
-        """Answers until the block ends."""
+        """Serve until the block ends."""
         sync(self.loop, self._open, bound)
         try:
             yield
@@ -59,7 +59,7 @@ class WatchAddress:
 
     @contextmanager
     def dashboard_of(self, scheduler: Any) -> Iterator[None]:
-        """The pages of a Dask scheduler of this loop, until the block ends."""
+        """Serve the pages of a Dask scheduler of this loop, until the block ends."""
         pages = sync(self.loop, self._show, scheduler)
         try:
             yield
@@ -75,7 +75,7 @@ class WatchAddress:
         await self._server.close_all_connections()
 
     async def _show(self, scheduler: Any) -> RoutingApplication:
-        pages = RoutingApplication(get_handlers(scheduler, _BESIDE, prefix=self.root))  # type: ignore[no-untyped-call]
+        pages = RoutingApplication(get_handlers(scheduler, _MODULES, prefix=self.root))  # type: ignore[no-untyped-call]
         connect(pages, self._server, scheduler, prefix=self.root)  # type: ignore[no-untyped-call]
         self._site.add_application(pages)
         return pages
@@ -87,7 +87,7 @@ class WatchAddress:
 
 
 class _Site(RoutingApplication):
-    """Looks at a path only where it begins with the key."""
+    """Serves only paths that begin with the key."""
 
     def __init__(self, root: str) -> None:
         super().__init__(  # type: ignore[no-untyped-call]
@@ -103,18 +103,18 @@ class _Site(RoutingApplication):
 
 
 class _NotYet(ErrorHandler):
-    """What is said before there is a dashboard, and of pages that there are not."""
+    """The answer before there is a dashboard, and for unknown pages."""
 
     def write_error(self, status_code: int, **named: Any) -> None:
         self.set_header("Refresh", str(SECONDS_TO_LOOK_AGAIN))
-        self.finish("No page here now. Dask's dashboard comes when there are units for workers, and goes with them.")
+        self.finish("No page now. Dask's dashboard is shown while workers run units.")
 
 
 @contextmanager
 def watched(port: int = 0) -> Iterator[WatchAddress]:
-    """Pages that clusters opened within the block add theirs to, on a port of the loopback, 0 for any that is free.
+    """Collect pages of clusters within the block, on a loopback port; 0 takes a free one.
 
-    ConfigError where the port is taken.
+    ConfigError if the port is taken.
     """
     with closing(_bound(port)) as bound, _loop() as loop:
         watch = WatchAddress(bound.getsockname()[1], loop)
@@ -127,20 +127,21 @@ def watched(port: int = 0) -> Iterator[WatchAddress]:
 
 
 def require_own_scheduler(execution: ExecutionConfig) -> bool:
-    """Whether there is one, in the process of the run; ConfigError where it is elsewhere and serves no pages here."""
+    """Return whether the run's process has the scheduler; ConfigError if it runs elsewhere, without pages here."""
     settings = cluster_of(execution)
     if isinstance(settings, AddressSettings | KubernetesSettings):
         where = f"runs at {settings.address}" if isinstance(settings, AddressSettings) else "is a pod"
         raise ConfigError(
-            f"--watch: the scheduler of {execution.cluster} {where}, and only one in the process of a run shows its "
-            "pages behind a key; leave out --watch, and see what whoever runs that scheduler shows of it"
+            f"--watch: the scheduler of {execution.cluster} {where}, and only a scheduler in the run's process "
+            "shows its "
+            "pages behind a key; omit --watch, and use that scheduler's own dashboard"
         )
     return settings is not None
 
 
 def _bound(port: int) -> socket.socket:
     found = socket.socket()
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # else a port waits a minute after a run has ended
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # otherwise a port stays blocked for a minute
     try:
         found.bind((LOOPBACK, port))
         found.listen()
@@ -154,7 +155,7 @@ def _bound(port: int) -> socket.socket:
 
 @contextmanager
 def _loop() -> Iterator[Any]:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
     runner = LoopRunner()
     with deaf_to_signals():
         runner.start()  # type: ignore[no-untyped-call]

@@ -155,7 +155,7 @@ class Differences:
         schema = table.schema
         held = np.flatnonzero(fact.holds(self.cells, schema))
         of, cells = self.of[held], self.cells[held]
-        space = schema.space(st.members(schema.levels.telling(fact.view)))
+        space = schema.space(st.members(schema.levels.finest(fact.view)))
         columns = np.concatenate([of[:, None], schema.marginal_cells(cells, fact.view)], axis=1)
         first, group = KeySpace((max(1, len(self)), *space.sizes)).distinct(columns)
         sums = np.zeros(len(first), np.int64)
@@ -175,7 +175,7 @@ class Differences:
         from sdc.feasible.difference_kernel import preserved
 
         release, schema = knowledge.release, knowledge.schema
-        members = [st.members(schema.levels.telling(element)) for element in release.frontier]
+        members = [st.members(schema.levels.finest(element)) for element in release.frontier]
         return preserved(
             self.start.copy(),
             schema.columns(self.cells).astype(np.int64, order="C"),

@@ -91,6 +91,6 @@ def _not_implied(labels: Equations, others: list[Equations], cells: int) -> Equa
 
 def _sums(view: SubTable, held: npt.NDArray[np.bool_], cells: Codes, truth: Counts, schema: Schema) -> Equations:
     """Of some dense cells an equation for each cell of the view that has any, with the true sums."""
-    kept = st.members(schema.levels.telling(view))
+    kept = st.members(schema.levels.finest(view))
     found = Equations.of_groups(schema.space(kept).pack(schema.columns(cells[held], kept)), truth[held])
     return replace(found, members=np.flatnonzero(held)[found.members])

@@ -89,7 +89,7 @@ def _room(fact: Fact, table: Table) -> Ints:
 
 def shares(view: SubTable, schema: Schema) -> list[tuple[int, Ints]]:
     """Of each axis of a sub-table its place, and what each of its categories adds to the place in the marginal."""
-    levels, kept = schema.levels, st.members(schema.levels.telling(view))
+    levels, kept = schema.levels, st.members(schema.levels.finest(view))
     strides = schema.space(kept).strides
     return [(levels.column_of[v], levels.groups[v] * stride) for v, stride in zip(kept, strides, strict=True)]
 
@@ -185,7 +185,7 @@ def _rows_at(places: Ints, rows: Ints, column: Ints) -> Ints:
 
 def _beside(at: int, view: SubTable, schema: Schema) -> Iterator[tuple[Ints, int, int]]:
     """Of each axis of a view places that differ from one in it alone, the axis, and a category of the one."""
-    kept = st.members(schema.levels.telling(view))
+    kept = st.members(schema.levels.finest(view))
     for v, stride in zip(kept, schema.space(kept).strides.tolist(), strict=True):
         code = at // stride % schema.sizes[v]
         others = np.delete(np.arange(schema.sizes[v]), code)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdc.executor import kept_per_thread
+from sdc.executor import cached_per_thread
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
 from sdc.feasible.suppressed_cells import (
@@ -276,7 +276,7 @@ def _spread(values: Ints, rows: Ints, number: int) -> Ints:
     return found
 
 
-@kept_per_thread(maxsize=2)
+@cached_per_thread(maxsize=2)
 def _walker(
     table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, suppressed: tuple[SubTable, ...]
 ) -> _Walker:
@@ -584,7 +584,7 @@ def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
 def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
     """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
     schema, sums = table.schema, np.zeros(st.cells(element, table.schema), np.int64)
-    members = np.array(st.members(schema.levels.telling(element)), np.int64)
+    members = np.array(st.members(schema.levels.finest(element)), np.int64)
     add_counts(sums, _columns(table), table.counts, members, np.array(schema.sizes))
     return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
 

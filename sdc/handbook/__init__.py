@@ -1,6 +1,6 @@
-"""The handbook: one page from the pages beside this file, and from whatever lists are put behind them.
+"""The handbook: one HTML page from the pages beside this file, followed by generated lists.
 
-It needs nothing but the standard library, so that `python -m sdc.handbook` works before anything is installed.
+It needs only the standard library, so that `python -m sdc.handbook` works before an installation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sdc.version import VERSION
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the handbook: its anchor, its title, anchors and titles of its parts, and all but the title as HTML."""
+    """A page: its anchor, title, anchors and titles of its parts, and its body as HTML."""
 
     key: str
     title: str
@@ -34,14 +34,14 @@ class Page:
 
 
 def pages() -> list[tuple[str, str]]:
-    """The names and texts of the pages, in order, with the table of capabilities where it belongs."""
+    """The names and texts of the pages, in order, with the table of capabilities."""
     sources = sorted((one for one in files(__name__).iterdir() if one.name.endswith(".md")), key=lambda one: one.name)
     listed = "<!-- capabilities -->", capabilities.page()
     return [(one.name, one.read_text(encoding="utf-8").replace(*listed)) for one in sources]
 
 
 def handbook(lists: Sequence[Page] = ()) -> str:
-    """The whole page: what is written, and then the lists that the software makes of itself."""
+    """The whole page: the written pages, then the generated lists."""
     sections = [*(Page.of(name, text) for name, text in pages()), *lists]
     contents = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a>{_parts(one)}</li>' for one in sections)
     body = "\n".join(

@@ -1,4 +1,4 @@
-"""Prints the handbook's pages as one page of HTML; `sdc docs`, once installed, adds every command, verb and key."""
+"""Print the handbook's pages as one HTML page; `sdc docs`, once installed, adds every command, verb and key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the software says of itself in the handbook: every command, every verb of Python, every key of a config."""
+"""Generated lists of the handbook: every command, every verb of Python, every key of a config."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _commands(root: Any) -> str:
         options = [one for one in command.params if one.param_type_name == "option" and one.help]
         called = escape(" ".join([name, *(one.metavar or one.name.upper() for one in arguments)]))
         listed = "".join(_term(" ".join(one.opts), one.help) for one in options)
-        said = escape(" ".join((command.help or "").split()))
-        rows.append(f'<h3 id="sdc-{name}"><code>sdc {called}</code></h3><p>{said}</p><dl>{listed}</dl>')
+        text = escape(" ".join((command.help or "").split()))
+        rows.append(f'<h3 id="sdc-{name}"><code>sdc {called}</code></h3><p>{text}</p><dl>{listed}</dl>')
     return "\n".join(rows)
 
 
@@ -51,5 +51,5 @@ def _verbs() -> str:
 
 
 def _signature(verb: Any) -> str:
-    # a default that is an object has no text that is the same twice
+    # an object's text as a default differs between runs
     return re.sub(r"= <.*? at 0x[0-9a-f]+>", "= ...", f"{verb.__name__}{inspect.signature(verb)}")

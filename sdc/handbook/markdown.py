@@ -1,7 +1,7 @@
-"""The Markdown of the handbook's pages, as HTML, by the standard library alone: a page can be made without an install.
+"""Convert the handbook's Markdown to HTML with the standard library only: no installation is needed.
 
-Blocks are separated by empty lines: headings, paragraphs, fences, tables and flat lists; within them tags as they are.
-A test holds it against a full parser on every page.
+Blocks are separated by empty lines: headings, paragraphs, fences, tables and flat lists, and HTML tags. A test compares
+it with a full parser on every page.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ INLINE = re.compile(
 class Snippet:
     """A fenced part of a page.
 
-    kind  console, pycon, sh, text, or what file it is: yaml, csv
-    name  of the file; none of a part of a config
+    kind  console, pycon, sh, text, or the file type: yaml, csv
+    name  of the file; none for a part of a config
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Snippet:
 
 
 def snippets(text: str) -> Iterator[Snippet]:
-    """Everything on a page that can be run, or that something run reads."""
+    """The parts of a page that can be run or are read by something that runs."""
     for block in BLOCK.finditer(text):
         if block["code"] is not None:
             kind, _, name = block["info"].partition(" ")
@@ -48,12 +48,12 @@ def headings(text: str) -> list[str]:
 
 
 def anchor(page: str, heading: str) -> str:
-    """Where a part of a page is."""
+    """The anchor of a part of a page."""
     return f"{page}-{re.sub(r'[^a-z]+', '-', heading.lower()).strip('-')}"
 
 
 def html(text: str, page: str) -> str:
-    """A page without its title, whose parts have anchors; what is wide can be scrolled by keyboard."""
+    """A page without its title; its parts have anchors, and wide blocks scroll by keyboard."""
     return "\n".join(_block(block, page) for block in BLOCK.finditer(text) if not block[0].startswith("# "))
 
 
@@ -82,10 +82,10 @@ def _fence(snippet: Snippet) -> str:
 
 def _table(lines: list[str]) -> str:
     head, _, *rows = (_row(line) for line in lines)
-    said = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
     titles = "".join(f"<th>{cell}</th>" for cell in head)
     return (
-        f'<div class="wide" tabindex="0"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>{said}</tbody></table></div>'
+        f'<div class="wide" tabindex="0"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table></div>'
     )
 
 
@@ -94,12 +94,12 @@ def _row(line: str) -> list[str]:
 
 
 def _inline(text: str) -> str:
-    """Code, strong, emphasis, links, signs that mean themselves and tags; all else is text."""
-    said, end = "", 0
+    """Code, strong, emphasis, links, escaped characters and tags; the rest is text."""
+    inline, end = "", 0
     for found in INLINE.finditer(text):
-        said += escape(text[end : found.start()]) + _marked(found)
+        inline += escape(text[end : found.start()]) + _marked(found)
         end = found.end()
-    return said + escape(text[end:])
+    return inline + escape(text[end:])
 
 
 def _marked(found: re.Match[str]) -> str:
@@ -114,5 +114,4 @@ def _marked(found: re.Match[str]) -> str:
 
 
 def _target(to: str) -> str:
-    """Of another page its place in the handbook, where all are one."""
     return re.sub(r"^\d+_(\w+)\.md$", r"#\1", to)

@@ -1,1 +1,1 @@
-"""The intruder: what the released marginals make probable of the full table, not only possible."""
+"""The intruder's view: how probable counts are given the released marginals."""

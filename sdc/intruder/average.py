@@ -1,4 +1,4 @@
-"""The intruder's posterior under an average of laws, each weighed by the probability that it gives the release."""
+"""The posterior under an average of laws, each weighted by the probability of the release under it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scipy.special import expit, gammaln, logsumexp
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder import ipf
 from sdc.intruder.cell_laws import CellLaws, Probabilities
-from sdc.intruder.chains import Diagnostics, Sampled, Sampling, agreement, check_kept, shares
+from sdc.intruder.chains import Diagnostics, Sampled, Sampling, agreement, check_memory, shares
 from sdc.intruder.enumerated import IndependentPart, TooManyTablesError, enumerated
 from sdc.intruder.laws import RELEASED, Law, law_of
 from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, Model, Posterior, exact_posterior, of_axes
@@ -30,7 +30,7 @@ from sdc.model.table import Codes, Counts, Table
 MAX_CELLS = 2048  # of the dense table, once for each rung
 MAX_TABLES = 1 << 14  # of one part: each draw of each rung weighs them all
 
-RUNGS = 4  # for each standard deviation that the log density moves: more are cheap, as all are drawn at once
+RUNGS = 4  # for each standard deviation of the log density: more are cheap, as all are drawn at once
 SWEEPS = 2  # from draw to draw
 
 Ints = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 @dataclass(frozen=True, eq=False)
 class Climbed:
-    """log Z(1) / Z(0), see `climbed`, its Monte Carlo standard error, and what is drawn at the top."""
+    """log Z(1) / Z(0), see `climbed`, its Monte Carlo standard error, and the draws at the top."""
 
     log_ratio: float
     standard_error: float
@@ -49,7 +49,7 @@ class Climbed:
 
 @dataclass(frozen=True, eq=False)
 class LadderUnit:
-    """A chain for each rung: everything they depend on but the table."""
+    """A chain for each rung: all its inputs except the table."""
 
     law: Law
     parts: tuple[IndependentPart, ...]
@@ -61,7 +61,7 @@ class LadderUnit:
 
 @dataclass(frozen=True, eq=False)
 class Rungs:
-    """Of one unit (draws, cells) int64 counts at the top, and (draws, rungs, 2) steps, see `_Ladder`."""
+    """For one unit (draws, cells) int64 counts at the top, and (draws, rungs, 2) steps, see `_Ladder`."""
 
     counts: Ints
     steps: Floats
@@ -76,23 +76,22 @@ def climbed(
     executor: Executor,
     number: int,
 ) -> Climbed:
-    """log Z(1) / Z(0) of a model with `generators`, and (n, variables) cells given the release.
+    """Estimate log Z(1) / Z(0) of a model with `generators`, and (n, variables) cells given the release.
 
     Z(b) is the sum over the feasible tables f, those of `parts`, and the integral over the log-linear parameters of
     prod_i theta_i^(alpha + b f_i) / f_i!. So Z(0) is I(alpha) sum_f prod 1 / f_i!, and Pr(R | A) = n! Z(1) / I(alpha).
-    Of neighbours on a ladder of powers b the ratio is that of the best bridge (Bennett 1976; Meng and Wong 1996).
-    At each rung theta and f are drawn in turn, by Bayesian proportional fitting and from the list of each part (Tanner
-    and Wong 1987), and neighbours exchange states (Geyer 1991). The marginal of the largest generator is integrated
-    out of the ratios.
+    The ratio of neighbours on a ladder of powers b is that of the best bridge (Bennett 1976; Meng and Wong 1996). At
+    each rung theta and f are drawn in turn, by Bayesian proportional fitting and from the list of each part (Tanner and
+    Wong 1987), and neighbours exchange states (Geyer 1991). The marginal of the largest generator is integrated out of
+    the ratios.
 
-    number  of the law in a family: each has seeds of its own, so that their errors are independent
+    number  index of the law in a family: each has its own seeds, so that errors are independent
 
-    The error is that of the estimating equations, summed over the rungs as these depend on each other, with its
-    autocorrelation. A draw costs the cells and the entries of all parts, for each rung. InputError for more draws than
-    are kept.
+    The error is that of the estimating equations, summed over the dependent rungs, with its autocorrelation. A draw
+    costs the cells and the entries of all parts, for each rung. Raises InputError for more draws than memory allows.
     """
     powers = _powers(table, law)
-    check_kept(sampling, numbers_kept(table, law, cells), f"{len(cells)} cells and {len(powers)} rungs")
+    check_memory(sampling, stored_numbers(table, law, cells), f"{len(cells)} cells and {len(powers)} rungs")
     seeds = [(sampling.seed, chain, number) for chain in range(sampling.chains)]
     units = [LadderUnit(law, tuple(parts), powers, cells, sampling.draws, seed) for seed in seeds]
     found = list(executor.run(run_ladder, table, units))
@@ -100,26 +99,26 @@ def climbed(
     counts = np.stack([one.counts for one in found])
     laws, errors = shares(counts, cells, table.count_at(cells))
     r_hat, size = agreement(np.concatenate([counts, series[:, :, None]], axis=2))
-    told = Diagnostics(*sampling.told(errors), r_hat, size, 1.0, 0, "proven")
-    return Climbed(log_ratio, error, Sampled(laws, errors, told))
+    diagnostics = Diagnostics(*sampling.as_fields(errors), r_hat, size, 1.0, 0, "proven")
+    return Climbed(log_ratio, error, Sampled(laws, errors, diagnostics))
 
 
-def numbers_kept(table: Table, law: Law, cells: Codes) -> int:
-    """Of each draw."""
+def stored_numbers(table: Table, law: Law, cells: Codes) -> int:
+    """Numbers stored for each draw."""
     return len(cells) + 2 * len(_powers(table, law))
 
 
 def run_ladder(table: Table, unit: LadderUnit) -> Rungs:
-    """The unit: half as many draws as are kept are thrown away first."""
-    rng, asked = np.random.default_rng(unit.seed), table.schema.keys.pack(unit.cells)
+    """Run the unit; half as many draws as are used are discarded first."""
+    rng, keys = np.random.default_rng(unit.seed), table.schema.keys.pack(unit.cells)
     ladder = _Ladder(table, unit)
-    counts = np.empty((unit.draws, len(asked)), np.int64)
+    counts = np.empty((unit.draws, len(keys)), np.int64)
     steps = np.empty((unit.draws, len(unit.powers), 2))
     for draw in range(-(unit.draws // 2), unit.draws):
         for sweep in range(SWEEPS):
             ladder.sweep(sweep % 2, rng)
         if draw >= 0:
-            counts[draw], steps[draw] = ladder.tables[-1, asked], ladder.steps
+            counts[draw], steps[draw] = ladder.tables[-1, keys], ladder.steps
     return Rungs(counts, steps)
 
 
@@ -127,9 +126,9 @@ class _Ladder:
     """The states of all rungs.
 
     tables  (rungs, cells) int64
-    logs    (rungs, cells) the logarithms of the cell probabilities
-    steps   (rungs, 2) the log density of the rung below, and of the one above, over that of the rung itself, at its
-            state; there is none below the first and none above the last: 0
+    logs    (rungs, cells) logarithms of the cell probabilities
+    steps   (rungs, 2) log density of the rung below and of the rung above, relative to the rung itself, at its state; 0
+            below the first and above the last
     """
 
     def __init__(self, table: Table, unit: LadderUnit) -> None:
@@ -137,7 +136,7 @@ class _Ladder:
         self._powers, powers = unit.powers[:, None], np.pad(unit.powers, 1, "edge")
         self._nearby = np.stack([powers[1:-1], powers[:-2], powers[2:]])
         largest = _largest(unit.law.generators, table.schema)
-        # the first of a cycle: its marginal is no part of what rungs exchange, and is drawn anew before it is used
+        # the first of a cycle: its marginal is not exchanged between rungs, and is drawn before it is used
         self._generators = sorted(unit.law.generators, key=lambda generator: generator != largest)
         self._away = ipf.summed_out(largest, len(table.schema))
         truth = np.zeros(table.schema.cells, np.int64)
@@ -147,7 +146,7 @@ class _Ladder:
         self.steps = np.zeros((len(unit.powers), 2))
 
     def sweep(self, first: int, rng: np.random.Generator) -> None:
-        """Exchanges states of every other pair of rungs, the first of them 0 or 1, then draws theta, then tables."""
+        """Exchange states of every other pair of rungs, starting with rung 0 or 1, then draw theta, then tables."""
         order = _exchanged(self.steps, first, rng)
         tables, powers = self.tables[order], self._powers
         logs = ipf.cycle(
@@ -160,7 +159,7 @@ class _Ladder:
         self.steps = self._to_neighbours()
 
     def _to_neighbours(self) -> Floats:
-        """`steps`, with the marginal of the largest generator integrated out, whose law is a Dirichlet."""
+        """`steps` with the marginal of the largest generator, a Dirichlet, integrated out."""
         logs = self._shaped(self.logs)
         marginal = self._shaped(self.tables).sum(axis=self._away).reshape(len(self.tables), -1)
         conditional = (logs - ipf.log_sum(logs, self._away)).reshape(self.logs.shape)
@@ -176,31 +175,30 @@ class _Ladder:
 
 
 def _powers(table: Table, law: Law) -> Floats:
-    """(rungs,) from 0 to 1, such that alpha and records together grow by a factor from rung to rung.
+    """(rungs,) from 0 to 1, such that alpha and records together grow by a constant factor.
 
-    Of d parameters the log density has near the posterior the standard deviation sqrt(d / 2) for each unit of log b:
-    neighbours overlap where they are about one of these apart (Gelman and Meng 1998 on the length of a path).
+    With d parameters the log density has near the posterior the standard deviation sqrt(d / 2) per unit of log b:
+    neighbours overlap if they are about one of these apart (Gelman and Meng 1998 on the length of a path).
     """
     records = table.total / ((law.alpha or 0.0) * table.schema.cells)
     rungs = ceil(RUNGS * sqrt(_parameters(law.generators, table.schema) / 2) * log1p(records))
-    # no record, or no parameter but those of the largest generator: then any two rungs are enough
+    # no record, or no parameter outside the largest generator: then any two rungs suffice
     return np.expm1(np.linspace(0, log1p(records), max(rungs, 1) + 1)) / (records or 1.0)
 
 
 def _parameters(generators: Sequence[SubTable], schema: Schema) -> int:
-    """Free parameters of the model, but those of the largest generator, which are integrated out."""
+    """Free parameters of the model without those of the largest generator, which are integrated out."""
     interactions = {part for generator in generators for part in st.submasks(generator)}
     largest = set(st.submasks(_largest(generators, schema)))
     return sum(prod(schema.sizes[v] - 1 for v in st.members(one)) for one in interactions - largest)
 
 
 def _largest(generators: Sequence[SubTable], schema: Schema) -> SubTable:
-    """The generator with most cells."""
     return max(generators, key=lambda generator: prod(schema.sizes[v] for v in st.members(generator)))
 
 
 def _drawn(part: IndependentPart, linear: Floats, rng: np.random.Generator) -> Ints:
-    """For each rung a table of the part, which weighs exp(linear f) prod 1 / f!; (rungs, cells of the part)."""
+    """For each rung a table of the part with weight exp(linear f) prod 1 / f!; (rungs, cells of the part)."""
     weights = linear @ part.tables.T + part.logs
     sums = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)
     below = sums < rng.random((len(sums), 1)) * sums[:, -1:]
@@ -209,16 +207,16 @@ def _drawn(part: IndependentPart, linear: Floats, rng: np.random.Generator) -> I
 
 
 def _exchanged(steps: Floats, first: int, rng: np.random.Generator) -> Ints:
-    """(rungs,) the rung whose state each has next: every other pair, from the first, exchanges theirs or does not."""
+    """(rungs,) the rung whose state each gets: every other pair, from the first, exchanges states or not."""
     order, lower = np.arange(len(steps)), np.arange(first, len(steps) - 1, 2)
-    # Metropolis: what both would gain
+    # Metropolis: the gain of both
     lower = lower[-rng.standard_exponential(len(lower)) < steps[lower, 1] + steps[lower + 1, 0]]
     order[lower], order[lower + 1] = lower + 1, lower
     return order
 
 
 def _bridged(steps: Floats) -> tuple[float, float, Floats]:
-    """Of (chains, draws, rungs, 2) steps log Z(1) / Z(0), its error, and the (chains, draws) series of that."""
+    """log Z(1) / Z(0) from (chains, draws, rungs, 2) steps, its error, and its (chains, draws) series."""
     from arviz_stats.base import array_stats  # takes a second to import
 
     series, log_ratio = np.zeros(steps.shape[:2]), 0.0
@@ -226,7 +224,7 @@ def _bridged(steps: Floats) -> tuple[float, float, Floats]:
         up, down = steps[:, :, k, 1], steps[:, :, k + 1, 0]
         ratio = _ratio(up, down)
         rises, falls = expit(up - ratio), expit(down + ratio)
-        # what a draw adds to the equation that the ratio solves, over the slope of it: the ratio's error is their sum
+        # a draw's term in the equation of the ratio, over its slope: the ratio's error is their sum
         slope = (rises * (1 - rises)).mean() + (falls * (1 - falls)).mean()
         series += (rises - falls) / slope
         log_ratio += ratio
@@ -236,13 +234,13 @@ def _bridged(steps: Floats) -> tuple[float, float, Floats]:
 def _ratio(up: Floats, down: Floats) -> float:
     """log Z'/Z of two rungs from log q'/q of the draws of the lower one and log q/q' of those of the upper one."""
     ends = [min(up.min(), -down.max()), max(up.max(), -down.min())]
-    # the ratio is the same everywhere, such as that of no record
+    # the ratio is constant, as without records
     if ends[0] == ends[1]:
         return float(ends[0])
     return float(brentq(lambda r: expit(up - r).mean() - expit(down + r).mean(), *ends))
 
 
-CLOSE = 1e-9  # how far from 1 priors may sum
+CLOSE = 1e-9  # tolerance of the sum of priors
 
 
 def average(
@@ -254,38 +252,37 @@ def average(
     sampling: Sampling | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Posterior:
-    """The average over a family of laws, weighed by Pr(A | R) ([DFT] (10)); sampled for what is not decomposable.
+    """The average over a family of laws, weighted by Pr(A | R) ([DFT] (10)); sampled for non-decomposable models.
 
-    Pr(A | R) is as the prior of A times Pr(R | A), the sum of Pr(F | A) over the feasible tables F. [DFT] 5.1 takes for
-    it averages of Pr(F | theta) over draws of theta from its posterior, and prints .18 .72 .10 of its table: that
-    formula gives .23 .66 .11, this one .10 .69 .20, so that 500 draws alone do not explain what differs.
-
-    InputError where there is no law, a prior is negative, they do not sum to 1, or a law has no prior of its own or
-    gives the release a probability that is not found.
+    Pr(A | R) is proportional to the prior of A times Pr(R | A), the sum of Pr(F | A) over the feasible tables F. [DFT]
+    5.1 uses averages of Pr(F | theta) over draws of theta from its posterior, and prints .18 .72 .10 for its table:
+    that formula gives .23 .66 .11, this one .10 .69 .20, so 500 draws alone do not explain the difference. Raises
+    InputError if there is no law, a prior is negative, priors do not sum to 1, or a law has no prior of its own or an
+    unknown probability of the release.
     """
     check_priors(priors)
     if not table.schema.levels.is_flat:
-        asked = table.schema.columns(cells)
-        flat = average(table.flat, knowledge.flat, priors, asked, alpha, sampling, executor)
+        keys = table.schema.columns(cells)
+        flat = average(table.flat, knowledge.flat, priors, keys, alpha, sampling, executor)
         return of_axes(flat, table.schema)
     laws = [law_of(name, table.schema, alpha) for name in priors]
-    # all of them before anything is drawn: what is refused is not sampled first
+    # check all of them before sampling
     begun, more = [_begun(table, knowledge, law, cells) for law in laws], sampling or Sampling()
-    numbers = [numbers_kept(table, one.law, cells) for one in begun if isinstance(one, _Undrawn)]
+    numbers = [stored_numbers(table, one.law, cells) for one in begun if isinstance(one, _Undrawn)]
     while True:
         found = [
             one if isinstance(one, Posterior) else _sampled(table, one, cells, more, executor, number)
             for number, one in enumerate(begun)
         ]
         averaged = _averaged(found, priors, alpha)
-        told = averaged.diagnostics
-        if told is None or (further := more.further(told.error, max(numbers))) is None:
+        diagnostics = averaged.diagnostics
+        if diagnostics is None or (further := more.further(diagnostics.error, max(numbers))) is None:
             return averaged
         more = further
 
 
 def _averaged(found: Sequence[Posterior], priors: Mapping[str, float], alpha: float) -> Posterior:
-    """Of laws by their priors and by how probable each makes the release, with errors where some were sampled."""
+    """Combine laws by priors and probabilities of the release, with errors if some were sampled."""
     with np.errstate(divide="ignore"):
         logs = np.log(list(priors.values())) + [_known(one.log_evidence) for one in found]
     weights = np.exp(logs - logsumexp(logs))
@@ -307,7 +304,7 @@ def _averaged(found: Sequence[Posterior], priors: Mapping[str, float], alpha: fl
 
 
 def check_priors(priors: Mapping[str, float]) -> None:
-    """InputError for priors that are no probabilities of a family."""
+    """InputError unless the priors are probabilities of a family."""
     if not priors:
         raise InputError(f"the law {AVERAGE} is of a family; give each law its prior, such as saturated=0.5")
     for name, prior in priors.items():
@@ -321,10 +318,11 @@ def check_priors(priors: Mapping[str, float]) -> None:
 class _Undrawn:
     """A law of an average before its draws.
 
-    exact            its posterior but for log Pr(R | A), where all that the model says is public; None elsewhere
-    parts            of the feasible tables, each of which may be drawn; none where the posterior is exact, because the
-                     cell probabilities then have the same law given any of them
-    feasible_tables  M(T), None where they were not counted
+    exact            its posterior except log Pr(R | A), if all of its model is public; else None
+    parts            parts of the feasible tables that may be drawn; none if the posterior is exact, because then the
+                     cell
+                     probabilities have the same law given any feasible table
+    feasible_tables  M(T), None if not counted
     log_probability  log Pr(F | R) of the true table under the law `released`
     """
 
@@ -336,7 +334,7 @@ class _Undrawn:
 
 
 def _begun(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior | _Undrawn:
-    """A law of an average as far as it is exact; InputError where the probability of the release cannot be found."""
+    """The exact part of a law of an average; InputError if the probability of the release cannot be computed."""
     if not law.generators and law.model is None:
         why = "it has no prior"
     elif knowledge.zeros:
@@ -361,15 +359,15 @@ def _begun(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Poster
 def _sampled(
     table: Table, begun: _Undrawn, cells: Codes, sampling: Sampling, executor: Executor, number: int
 ) -> Posterior:
-    """The posterior under a law whose model is not decomposable, with an estimate of Pr(R | A)."""
+    """The posterior under a law with a non-decomposable model, with an estimate of Pr(R | A)."""
     law, exact = begun.law, begun.exact
     found = climbed(table, law, begun.parts, cells[:0] if exact else cells, sampling, executor, number)
     # log n! sum_f prod 1 / f!, of which the true table has the share Pr(F | R)
     log_tables = gammaln(table.total + 1) - gammaln(table.counts + 1).sum() - begun.log_probability
     evidence, top = float(log_tables + found.log_ratio), found.top
     if exact is None:
-        told = None, evidence, False, (), top.standard_errors
-        exact = Posterior(law.name, law.alpha, CHAINS, top.laws, begun.feasible_tables, *told)
+        rest = None, evidence, False, (), top.standard_errors
+        exact = Posterior(law.name, law.alpha, CHAINS, top.laws, begun.feasible_tables, *rest)
     return replace(exact, log_evidence=evidence, log_evidence_error=found.standard_error, diagnostics=top.diagnostics)
 
 
@@ -380,7 +378,7 @@ def _known(value: float | None) -> float:
 
 
 def mixture(laws: Sequence[CellLaws], weights: Probabilities) -> CellLaws:
-    """Of each cell the sum of its laws, by their weights."""
+    """The weighted sum of each cell's laws."""
     first, start, places = _common(laws)
     mixed = np.zeros(start[-1])
     for law, place, weight in zip(laws, places, weights, strict=True):
@@ -389,7 +387,7 @@ def mixture(laws: Sequence[CellLaws], weights: Probabilities) -> CellLaws:
 
 
 def _common(laws: Sequence[CellLaws]) -> tuple[Counts, Counts, list[Counts]]:
-    """First counts and starts that have room for all laws, and where the probabilities of each law go."""
+    """Common first counts and starts for all laws, and the positions of each law's probabilities."""
     first = np.min([law.first for law in laws], axis=0)
     last = np.max([law.ranges[:, 1] for law in laws], axis=0)
     start = np.concatenate([[0], np.cumsum(last - first + 1)])
@@ -402,13 +400,16 @@ def _with_errors(averaged: Posterior) -> Posterior:
 
     With s_a the error of log Pr(R | A), w_a the probability of a model and p_a that of a count under it, whose mean is
     p, the derivatives are dw_b / dlog Pr(R | A) = w_b ([a = b] - w_a) and dp / dlog Pr(R | A) = w_a (p_a - p). Models
-    are drawn independently. Within one p_a and Pr(R | A) are of the same draws: there errors add up, not squares.
+    are drawn independently. Within one model p_a and Pr(R | A) use the same draws: there errors add up, not squares.
     """
     found = [model.posterior for model in averaged.models]
     weights = np.array([model.probability for model in averaged.models])
     errors = np.array([one.log_evidence_error or 0.0 for one in found])
     of_weights = np.linalg.norm(weights[:, None] * (np.eye(len(found)) - weights) * errors, axis=1)
-    of_cells, told = _cell_errors(averaged, weights * errors), [one.diagnostics for one in found if one.diagnostics]
+    of_cells, diagnostics = (
+        _cell_errors(averaged, weights * errors),
+        [one.diagnostics for one in found if one.diagnostics],
+    )
     return replace(
         averaged,
         log_probability=None,
@@ -418,12 +419,12 @@ def _with_errors(averaged: Posterior) -> Posterior:
             for model, error in zip(averaged.models, of_weights.tolist(), strict=True)
         ),
         standard_errors=of_cells,
-        diagnostics=replace(_worst(told), error=float(max(of_cells.max(initial=0.0), of_weights.max()))),
+        diagnostics=replace(_worst(diagnostics), error=float(max(of_cells.max(initial=0.0), of_weights.max()))),
     )
 
 
 def _cell_errors(averaged: Posterior, errors: Probabilities) -> Probabilities:
-    """Of the probabilities of the average; (models,) errors w_a s_a."""
+    """Errors of the average's probabilities; (models,) errors w_a s_a."""
     mixed, squares = averaged.cells.probabilities, np.zeros_like(averaged.cells.probabilities)
     places = _common([model.posterior.cells for model in averaged.models])[2]
     for model, place, error in zip(averaged.models, places, errors, strict=True):
@@ -435,11 +436,11 @@ def _cell_errors(averaged: Posterior, errors: Probabilities) -> Probabilities:
     return found
 
 
-def _worst(told: Sequence[Diagnostics]) -> Diagnostics:
-    """Of the laws that were sampled the R-hat that is furthest from 1, and the smallest effective sample size."""
-    r_hats = [one.r_hat for one in told if one.r_hat is not None]
+def _worst(diagnostics: Sequence[Diagnostics]) -> Diagnostics:
+    """The R-hat that is furthest from 1 and the smallest effective sample size over the sampled laws."""
+    r_hats = [one.r_hat for one in diagnostics if one.r_hat is not None]
     return replace(
-        told[0],
-        r_hat=max(r_hats) if len(r_hats) == len(told) else None,
-        effective_sample_size=min(one.effective_sample_size for one in told),
+        diagnostics[0],
+        r_hat=max(r_hats) if len(r_hats) == len(diagnostics) else None,
+        effective_sample_size=min(one.effective_sample_size for one in diagnostics),
     )

@@ -1,4 +1,4 @@
-"""The laws of single cells: which counts a cell may have, and how probable each is."""
+"""Laws of single cells: possible counts and their probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sdc.model.documents import listed
 from sdc.model.table import Codes, Counts, freeze
 
 Probabilities: TypeAlias = Annotated[npt.NDArray[np.float64], listed(list[float], np.float64, -1)]
-LEAST = 1e-30  # a probability below it is left out at the ends of a law
+LEAST = 1e-30  # smaller probabilities at the ends of a law are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +23,9 @@ class CellLaws:
 
     cells          (n, variables) uint16 codes
     counts         (n,) int64 true counts
-    first          (n,) int64 the least count of each
-    start          (n + 1,) int64 where the probabilities of each begin
-    probabilities  (start[n],) of the counts from `first` on, those of one cell sum to 1
+    first          (n,) int64 least count of each
+    start          (n + 1,) int64 start of each cell's probabilities
+    probabilities  (start[n],) of the counts from `first` on; those of one cell sum to 1
     """
 
     cells: Codes
@@ -41,18 +41,18 @@ class CellLaws:
         return len(self.counts)
 
     def of(self, row: int) -> Probabilities:
-        """The probabilities of one cell's counts, the least first."""
+        """The probabilities of one cell's counts, from the least on."""
         found: Probabilities = self.probabilities[self.start[row] : self.start[row + 1]]
         return found
 
     @property
     def ranges(self) -> Intervals:
-        """(n, 2) int64 the least and the largest count that has a probability."""
+        """(n, 2) int64 least and largest count with a probability."""
         return np.stack([self.first, self.first + np.diff(self.start) - 1], axis=1)
 
     @property
     def at_truth(self) -> Probabilities:
-        """(n,) the probability of each cell's true count."""
+        """(n,) probability of each cell's true count."""
         place = self.counts - self.first
         inside = (place >= 0) & (place < np.diff(self.start))
         found: Probabilities = np.where(inside, self.probabilities[np.where(inside, self.start[:-1] + place, 0)], 0.0)
@@ -60,22 +60,22 @@ class CellLaws:
 
     @property
     def most_likely(self) -> tuple[Counts, Probabilities]:
-        """(n,) each cell's most likely count, the least of equal ones, and (n,) its probability."""
+        """(n,) most likely count of each cell, the least of equal ones, and (n,) its probability."""
         highest = np.maximum.reduceat(self.probabilities, self.start[:-1])
         owner = np.repeat(np.arange(len(self)), np.diff(self.start))
-        # equal but for rounding is equal: which count is named must not hang on the last bit
+        # equal up to rounding counts as equal: the choice must not depend on the last bit
         is_highest = self.probabilities >= highest[owner] * (1 - 1e-12)
         rows, places = np.unique(owner[is_highest], return_index=True)
         return self.first[rows] + np.flatnonzero(is_highest)[places] - self.start[rows], highest
 
     @property
     def means(self) -> Probabilities:
-        """(n,) each cell's expected count."""
+        """(n,) expected count of each cell."""
         sums: Probabilities = np.add.reduceat(self.probabilities * self.each_count, self.start[:-1])
         return sums
 
     def at_least(self, counts: Counts) -> Probabilities:
-        """(n,) the probability that each cell has as many as the count given for it, or more."""
+        """(n,) probability that each cell has at least the given count."""
         is_enough = self.each_count >= np.repeat(counts, np.diff(self.start))
         sums: Probabilities = np.add.reduceat(np.where(is_enough, self.probabilities, 0.0), self.start[:-1])
         return sums

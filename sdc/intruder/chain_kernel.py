@@ -1,4 +1,4 @@
-"""Markov chains on feasible tables, compiled: moves that keep what is released, accepted as the law says."""
+"""Compiled Markov chains on feasible tables: moves that preserve the released marginals, accepted by the law."""
 
 from __future__ import annotations
 
@@ -37,24 +37,26 @@ def run(
     state: State,
     proposals: int,
 ) -> int:
-    """So many proposals; returns how many were accepted.
+    """Make so many proposals; return the number accepted.
 
-    values           (n,) the counts of the dense cells, then those of the marginal cells of a law's factors; changed
+    values           (n,) counts of the dense cells, then those of the marginal cells of a law's factors; changed
     signs, shifts    (n,) a value f has the weight Gamma(f + shift)^sign,
-    linear           (cells,) and a count f of a cell exp(linear f) too
-    keys             (factors, cells) where in `values` the marginal cell of each cell is
+    linear           (cells,) and a count f of a cell also exp(linear f)
+    keys             (factors, cells) position in `values` of the marginal cell of each cell
     impossible       (cells,) structural zeros
-    occupied, where  (cells + 1,) the cells with records, after their number; (cells,) the place of each there, or 0
+    occupied, where  (cells + 1,) the number of cells with records, then these; (cells,) the position of each there, or
+    0
     sizes, strides   (variables,) of the dense cells
     frontier         (elements,) the released frontier as bit sets
     start, places, changes  move m of the list changes the cells places[start[m]:start[m + 1]]
-    state            (1,) of the generator, splitmix64; moved on
+    state            (1,) of the generator, splitmix64; advanced
 
-    A proposal is one of three kinds, each of which is as often made backwards but for the number of occupied cells, by
-    which it is corrected (Metropolis et al. 1953, Hastings 1970): a move of the list, 1, 2, 4, ... times, each half as
-    often as the one before; two occupied cells that exchange some of what they differ in; and a cube, of whose blocks
-    of variables no released sub-table meets all, from an occupied cell's categories to any others. Where variables are
-    in no released sub-table it may have one block of these: a record moves, whatever lies between.
+    A proposal has one of three kinds. Each is proposed backwards with equal probability, up to the number of occupied
+    cells, which the acceptance corrects (Metropolis et al. 1953, Hastings 1970): a move of the list, 1, 2, 4, ...
+    times, each half as often as the one before; an exchange of some differing categories between two occupied cells;
+    and a cube, from an occupied cell's categories to any others, with blocks of variables that no released sub-table
+    meets all. If variables are in no released sub-table, a cube may have one block of these: a record moves, even
+    between distant cells.
     """
     accepted, variables, released = 0, len(sizes), 0
     for element in frontier:
@@ -67,14 +69,14 @@ def run(
     for _ in range(proposals):
         bits, before, powers = next_bits(state), occupied[0], 0
         if bits & np.uint64(1) and len(start) > 1:
-            size = _listed(start, places, changes, state, at, by)
+            size = _list_move(start, places, changes, state, at, by)
         elif bits & np.uint64(2):
             x, y = occupied[1 + below(state, before)], occupied[1 + below(state, before)]
             size, powers = _cube(x, y, 2, sizes, strides, frontier, state, at, by), 2
         else:
             x, y = occupied[1 + below(state, before)], 0
             for v in range(variables):
-                # as often one with few other categories as one with many
+                # small changes as often as large ones
                 own = x // strides[v] % sizes[v]
                 y += strides[v] * (below(state, sizes[v]) if next_bits(state) & np.uint64(1) else own)
             blocks = fewest + below(state, MAX_BLOCKS + 1 - fewest)
@@ -93,8 +95,8 @@ def run(
 
 
 @inner
-def _listed(start: Ints, places: Ints, changes: Ints, state: State, at: Ints, by: Ints) -> int:
-    """A move of the list as often as is drawn, or as often backwards; returns how many cells it changes."""
+def _list_move(start: Ints, places: Ints, changes: Ints, state: State, at: Ints, by: Ints) -> int:
+    """Draw a move of the list and its multiple, or its inverse; return the number of changed cells."""
     move, bits = below(state, len(start) - 1), next_bits(state)
     times = -1 if bits & np.uint64(1) else 1
     for k in range(1, 11):
@@ -111,10 +113,10 @@ def _listed(start: Ints, places: Ints, changes: Ints, state: State, at: Ints, by
 def _cube(
     x: int, y: int, blocks: int, sizes: Ints, strides: Ints, frontier: Ints, state: State, at: Ints, by: Ints
 ) -> int:
-    """Takes a record from x and gives or takes one at each mixture of x and y by blocks; 0 where that is no move.
+    """Take a record from x and change the mixtures of x and y by blocks by one; return 0 if that is no move.
 
-    What x and y differ in falls into so many blocks at random. Every released marginal stays where no released
-    sub-table meets all blocks: it then sums two corners that differ in a block that it does not meet.
+    The differences of x and y are divided into blocks at random. Released marginals stay if no released sub-table meets
+    all blocks: then it sums two corners that differ in a block that it does not meet.
     """
     steps, met = np.zeros(MAX_BLOCKS, np.int64), np.zeros(MAX_BLOCKS, np.int64)
     for v in range(len(sizes)):
@@ -161,9 +163,9 @@ def _change(
     size: int,
     way: int,
 ) -> float:
-    """Makes the changes, or with -1 takes them back; returns the logarithm by which the weight changes."""
+    """Apply the changes, or revert them with -1; return the change of the log weight."""
     log = 0.0
-    # what rises first: no marginal cell is below 0 on the way
+    # increases first: no marginal cell gets below 0
     for falls in range(2):
         for k in range(size):
             change = way * by[k]
@@ -176,7 +178,7 @@ def _change(
 
 @inner
 def _moved(values: Ints, signs: Floats, shifts: Floats, i: int, change: int) -> float:
-    """Changes a value; returns sign log Gamma(f' + shift) / Gamma(f + shift)."""
+    """Change a value; return sign log Gamma(f' + shift) / Gamma(f + shift)."""
     x, sign = float(values[i] + shifts[i]), float(signs[i])
     values[i] += change
     if sign == 0.0:
@@ -193,7 +195,6 @@ def _moved(values: Ints, signs: Floats, shifts: Floats, i: int, change: int) -> 
 
 @inner
 def _note(values: Ints, occupied: Ints, where: Ints, at: Ints, size: int) -> None:
-    """Keeps the list of occupied cells."""
     for k in range(size):
         cell = at[k]
         if values[cell] > 0 and where[cell] == 0:
@@ -208,13 +209,13 @@ def _note(values: Ints, occupied: Ints, where: Ints, at: Ints, size: int) -> Non
 
 @inner
 def below(state: State, limit: int) -> int:
-    """An integer below the limit, 2^31 at most; each is equally likely but for 2^-32."""
+    """A uniform integer below the limit (at most 2^31), up to 2^-32."""
     return int(((next_bits(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
 
 
 @inner
 def uniform(state: State) -> float:
-    """Above 0, below 1."""
+    """In (0, 1)."""
     return float(next_bits(state) >> np.uint64(11)) * 2.0**-53 + 2.0**-54
 
 

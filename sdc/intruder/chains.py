@@ -1,4 +1,4 @@
-"""Markov chains on the feasible tables, where there are too many to list and no law is explicit."""
+"""Markov chains on the feasible tables, if these are too many to list and no law is explicit."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sdc.model.table import Codes, Counts, Table
 
 MAX_CELLS = 1 << 20  # of the dense table
 MAX_ENTRIES = 1 << 24  # of all moves
-MAX_KEPT = 1 << 26  # counts of all draws of a chain, 256 MB
+MAX_STORED = 1 << 26  # stored counts of all draws of a chain, 256 MB
 LEAST_DRAWS = 20
-ERRORS = 3.0  # standard errors that are to hold what 997 of a thousand draws of a normal law do
-WALKED, NODES = 256, 2_000  # at-risk cells that a walk finds moves for, and its nodes for each
+ERRORS = 3.0  # standard errors that cover what 997 of a thousand draws of a normal law do
+WALKED, NODES = 256, 2_000  # at-risk cells for which a walk finds moves, and its nodes for each
 
-SAFETY, MOST_AT_ONCE = 1.25, 8.0  # times the draws that an error seems to need; times those before
-PROPOSALS = 2_000  # from draw to draw, and ten for each move that is listed
+SAFETY, MOST_AT_ONCE = 1.25, 8.0  # multiple of the draws that an error needs by its estimate; multiple of those before
+PROPOSALS = 2_000  # from draw to draw, and ten for each listed move
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -39,12 +39,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Sampling:
-    """How much is drawn: so many draws of each of so many chains, after half as many that are thrown away.
+    """The amount of sampling: draws of each of the chains, after half as many discarded ones.
 
-    error  more is drawn until no probability has a larger Monte Carlo standard error, None for no more; most  draws of
-           each chain then
+    error  draw until no probability has a larger Monte Carlo standard error; None for no more draws
+    most   then the most draws of each chain
 
-    InputError for fewer than 20 draws, less than 1 chain, or an error that no draws reach.
+    Raises InputError for fewer than 20 draws, less than 1 chain, or an unreachable error.
     """
 
     draws: int = 1000
@@ -61,16 +61,16 @@ class Sampling:
         if self.error is not None and not self.error > 0:
             raise InputError(f"error = {self.error:g}; no draws reach it, give a standard error above 0")
 
-    def told(self, errors: Probabilities) -> tuple[int, int, int, float, float | None]:
-        """What diagnostics say of it and of the errors that it came to."""
+    def as_fields(self, errors: Probabilities) -> tuple[int, int, int, float, float | None]:
+        """The fields of diagnostics for these errors."""
         return self.draws, self.chains, self.seed, float(errors.max(initial=0.0)), self.error
 
     def further(self, error: float, numbers: int) -> Sampling | None:
-        """What should reach the error that is asked for, of which so much is left; None where that is, or may not be.
+        """The sampling that should reach the required error, up to its limit; None if it is reached or out of reach.
 
-        numbers  how many are kept of each draw
+        numbers  stored numbers of each draw
         """
-        most = min(self.most, MAX_KEPT // max(1, numbers))
+        most = min(self.most, MAX_STORED // max(1, numbers))
         if self.error is None or error <= self.error or self.draws >= most:
             return None
         needed = ceil(self.draws * min(max(SAFETY * (error / self.error) ** 2, 2.0), MOST_AT_ONCE))
@@ -79,17 +79,18 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Whether chains agree.
+    """Agreement of the chains.
 
-    r_hat                  the largest rank-normalised split R-hat of a cell (Vehtari et al. 2021), 1 where they agree;
-                           None where a cell stays what it is in every chain, and they differ
+    r_hat                  the largest rank-normalised split R-hat of a cell (Vehtari et al. 2021), 1 if they agree;
+                           None
+                           if a cell is constant in every chain, with different values
     effective_sample_size  the smallest of a cell, in independent draws
-    accepted               the share of proposals
-    moves                  how many different ones there are; of records, the edges of the junction tree
-    connectivity           "not proven": whether the moves reach every feasible table is not known; or "proven", where
-                           records exchange under a decomposable release, or whole tables are drawn from the list of
-                           all, without a move, and each may be
-    error                  the largest Monte Carlo standard error of a probability; `wanted` the one asked for, or None
+    accepted               share of accepted proposals
+    moves                  number of different moves; for exchanged records the edges of the junction tree
+    connectivity           "not proven": it is unknown whether the moves reach every feasible table; or "proven":
+                           records
+                           exchange under a decomposable release, or whole tables are drawn from the complete list
+    error                  largest Monte Carlo standard error of a probability; `wanted` the required one, or None
     """
 
     draws: int
@@ -105,19 +106,19 @@ class Diagnostics:
 
 
 def written_r_hat(value: float | None) -> str:
-    """As reports and commands have it."""
+    """For reports and commands."""
     return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
 
 
 def written_error(error: float, wanted: float | None) -> str:
-    """As reports and commands have it: how large the largest is, beside what was asked for."""
+    """For reports and commands: the largest error beside the required one."""
     up_to = f"up to {error:.4f}"
     if wanted is None:
         return up_to
     return (
-        f"{up_to}, at most {wanted:g} as asked for"
+        f"{up_to}, at most {wanted:g} as required"
         if error <= wanted
-        else (f"{up_to}, more than the {wanted:g} asked for: no more may be drawn")
+        else (f"{up_to}, more than the {wanted:g} required: no more may be drawn")
     )
 
 
@@ -132,7 +133,7 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class ChainUnit:
-    """A chain: everything it depends on but the table."""
+    """A chain: all its inputs except the table."""
 
     law: Law
     knowledge: Knowledge
@@ -143,7 +144,7 @@ class ChainUnit:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """(draws, cells) int64 counts of one chain, the share of proposals accepted, and what is known of the moves."""
+    """(draws, cells) int64 counts of one chain, the share of accepted proposals, and facts on the moves."""
 
     counts: Ints
     accepted: float
@@ -154,12 +155,12 @@ class Drawn:
 def sampled(
     table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
 ) -> Sampled:
-    """The laws of (n, variables) cells by chains, a unit each; the same for any number of workers.
+    """Sample the laws of (n, variables) cells by chains, one unit each; the same for any number of workers.
 
-    ReleaseError where the table, or the moves that keep what is released, are too many.
+    Raises ReleaseError if the table or the moves are too large.
     """
     (exchanges.check if by_records(table, knowledge, law) else check)(table, knowledge)
-    check_kept(sampling, len(cells), f"{len(cells)} cells")
+    check_memory(sampling, len(cells), f"{len(cells)} cells")
     units = [ChainUnit(law, knowledge, cells, sampling.draws, (sampling.seed, k)) for k in range(sampling.chains)]
     drawn = list(executor.run(run_chain, table, units))
     counts = np.stack([chain.counts for chain in drawn])
@@ -167,12 +168,12 @@ def sampled(
     r_hat, size = agreement(counts)
     accepted = float(np.mean([chain.accepted for chain in drawn]))
     of_moves = drawn[0].moves, drawn[0].connectivity
-    told = Diagnostics(*sampling.told(errors), r_hat, size, accepted, *of_moves)
-    return Sampled(laws, errors, told)
+    as_fields = Diagnostics(*sampling.as_fields(errors), r_hat, size, accepted, *of_moves)
+    return Sampled(laws, errors, as_fields)
 
 
 class Walk(Protocol):
-    """A chain where it is: proposals from draw to draw, of so many different moves, and whether these reach all."""
+    """A chain in its current state: proposals per draw, number of different moves, and their connectivity."""
 
     connectivity: str
 
@@ -183,7 +184,7 @@ class Walk(Protocol):
     def moves(self) -> int: ...
 
     def advance(self, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> int:
-        """To the next draw; returns how many proposals were accepted."""
+        """Advance to the next draw; return the number of accepted proposals."""
         ...
 
     def counts_at(self, cells: Codes) -> Counts: ...
@@ -194,16 +195,16 @@ class Walk(Protocol):
 
 
 def run_chain(table: Table, unit: ChainUnit) -> Drawn:
-    """The unit: far from the other chains first, then to the law, then its draws."""
+    """Run the unit: first away from the other chains, then to the law, then its draws."""
     rng = np.random.default_rng(unit.seed)
     state = rng.integers(0, 1 << 64, 1, np.uint64)
     walk = _begun(table, unit, state, rng)
-    kept, accepted = np.empty((unit.draws, len(unit.cells)), np.int64), 0
+    stored, accepted = np.empty((unit.draws, len(unit.cells)), np.int64), 0
     for draw in range(-(unit.draws // 2), unit.draws):
         done = walk.advance(state, rng)
         if draw >= 0:
-            kept[draw], accepted = walk.counts_at(unit.cells), accepted + done
-    return Drawn(kept, accepted / (unit.draws * walk.proposals or 1), walk.moves, walk.connectivity)
+            stored[draw], accepted = walk.counts_at(unit.cells), accepted + done
+    return Drawn(stored, accepted / (unit.draws * walk.proposals or 1), walk.moves, walk.connectivity)
 
 
 def _begun(table: Table, unit: ChainUnit, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> Walk:
@@ -226,7 +227,7 @@ def walked(table: Table, knowledge: Knowledge, law: Law, seed: int, draws: int =
 
 
 def by_records(table: Table, knowledge: Knowledge, law: Law) -> bool:
-    """Whether records exchange: wherever they can, but in a dense table with far more records than cells.
+    """Whether to exchange records: always, except for dense tables with far more records than cells.
 
     A draw costs as much as there are records.
     """
@@ -235,7 +236,7 @@ def by_records(table: Table, knowledge: Knowledge, law: Law) -> bool:
 
 
 class Space:
-    """The feasible tables as a chain sees them, see `chain_kernel.run`: its state, the law's weights, and the moves.
+    """The feasible tables for a chain, see `chain_kernel.run`: its state, the law's weights, and the moves.
 
     generators  of a model whose cell probabilities are drawn too, else none
     """
@@ -251,12 +252,12 @@ class Space:
         terms = law.terms(knowledge)
         values, signs, shifts, keys = [truth], [np.full(cells, -1.0)], [np.ones(cells)], []
         if law.alpha == 1.0 and terms == ((st.full(len(schema)), 1),):
-            # Gamma(f + 1) / f! is 1, and is not left to rounding
+            # Gamma(f + 1) / f! is 1, without rounding
             signs, terms = [np.zeros(cells)], ()
         for sub_table, sign in terms:
-            kept = st.members(sub_table)
-            within = schema.keys.keep(kept)
-            key = within.pack(codes[:, kept])
+            stored = st.members(sub_table)
+            within = schema.keys.restricted(stored)
+            key = within.pack(codes[:, stored])
             keys.append(key + sum(map(len, values)))
             values.append(np.bincount(key, truth, within.cells).astype(np.int64))
             signs.append(np.full(within.cells, float(sign)))
@@ -273,7 +274,7 @@ class Space:
         self._moves, self._alpha = _moves(table, knowledge), law.alpha or 0.0
 
     def spread(self, state: npt.NDArray[np.uint64]) -> None:
-        """Goes where the law is not: without weights all feasible tables are alike, and chains far from each other."""
+        """Move away from the law's bulk: unweighted, all feasible tables are equally likely."""
         self.proceed(state, 20 * self.proposals, weighted=False)
 
     def advance(self, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> int:
@@ -286,7 +287,7 @@ class Space:
         return self._values[self._schema.keys.pack(cells)]
 
     def proceed(self, state: npt.NDArray[np.uint64], proposals: int, *, weighted: bool = True) -> int:
-        """So many proposals, by the law or as if all tables weighed the same; returns how many were accepted."""
+        """Make proposals by the law or with equal weights; return the number accepted."""
         from sdc.intruder.chain_kernel import run
 
         return run(
@@ -312,7 +313,6 @@ class Space:
 
     @property
     def _counts(self) -> Counts:
-        """The table as it is, of the schema's sizes."""
         return self._values[: len(self._linear)].reshape(self._schema.sizes)
 
     @property
@@ -321,15 +321,14 @@ class Space:
 
     @property
     def proposals(self) -> int:
-        """From draw to draw."""
+        """Proposals per draw."""
         return PROPOSALS + 10 * self.moves
 
 
 def _moves(table: Table, knowledge: Knowledge) -> tuple[Ints, Ints, Ints]:
-    """Moves that keep what is released: start, places among the dense cells, changes; some may be there twice.
+    """Moves that preserve the released marginals: start, positions of dense cells, changes; duplicates are possible.
 
-    Basic moves on the minimal unreleased sets, and differences that a walk finds for at-risk cells, as certificates
-    have them.
+    Basic moves on the minimal unreleased sets, and differences that a walk finds for at-risk cells, as in certificates.
     """
     parts = [_basic_moves(table, chosen) for chosen in knowledge.structure.minimal_unreleased]
     found = _walked(table, knowledge)
@@ -368,10 +367,10 @@ def _basic_moves(table: Table, chosen: SubTable) -> tuple[Ints, Ints, Ints]:
 
 
 def check(table: Table, knowledge: Knowledge) -> None:
-    """ReleaseError for facts beside the release, and where the dense table, or the moves that keep it, are too many."""
+    """ReleaseError for facts beside the release, and for a dense table or moves beyond the limits."""
     if knowledge.facts:
         raise ReleaseError(
-            f"{knowledge.facts[0].source} tells of some cells alone, and chains keep whole marginals; ask about fewer "
+            f"{knowledge.facts[0].source} is about some cells only, and chains preserve whole marginals; choose fewer "
             "variables, so that all tables that agree can be listed"
         )
     sizes = table.schema.sizes
@@ -386,20 +385,20 @@ def check(table: Table, knowledge: Knowledge) -> None:
     )
     if entries > MAX_ENTRIES:
         raise ReleaseError(
-            f"the basic moves that keep what is released have {entries} entries, and chains take at most {MAX_ENTRIES}"
+            f"the basic moves that preserve the release have {entries} entries, and chains take at most {MAX_ENTRIES}"
             "; choose fewer variables, or the law released and a decomposable release"
         )
 
 
-def check_kept(sampling: Sampling, numbers: int, what: str) -> None:
-    """InputError where the draws of a chain, of so many numbers each, are too many to keep."""
-    if numbers * sampling.draws > MAX_KEPT:
-        most = MAX_KEPT // numbers
+def check_memory(sampling: Sampling, numbers: int, what: str) -> None:
+    """InputError if the draws of a chain do not fit into memory."""
+    if numbers * sampling.draws > MAX_STORED:
+        most = MAX_STORED // numbers
         raise InputError(f"draws = {sampling.draws} of {what}; give at most {most}, or fewer cells")
 
 
 def shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabilities]:
-    """Of (chains, draws, cells) counts the share of each count, and its standard error."""
+    """Shares of each count in (chains, draws, cells) counts, and their standard errors."""
     from arviz_stats.base import array_stats  # takes a second to import
 
     laws, errors = [], []
@@ -414,10 +413,10 @@ def shares(counts: Ints, cells: Codes, truth: Counts) -> tuple[CellLaws, Probabi
 
 
 def standard_errors(found: Probabilities, sizes: Probabilities) -> Probabilities:
-    """Of shares of so many independent draws; above 0 for what was never drawn, or always.
+    """Standard errors of shares of independent draws; positive for shares of 0 and 1 too.
 
-    sqrt(p (1 - p) / n) of a share p that is all but 0 is far too small: 1 of 800 draws is often of a probability that
-    is seven of them away. As in Wilson's interval p is drawn towards a half, by as many draws as make three errors
+    sqrt(p (1 - p) / n) is far too small for a share p near 0: 1 of 800 draws often comes from a probability that is
+    seven of these away. As in Wilson's interval, p is shifted towards a half by as many draws as make three errors
     right near 0 and 1 (Wilson 1927; Agresti and Coull 1998).
     """
     towards = (sizes * found + ERRORS**2 / 2) / (sizes + ERRORS**2)
@@ -426,7 +425,7 @@ def standard_errors(found: Probabilities, sizes: Probabilities) -> Probabilities
 
 
 def agreement(series: npt.NDArray[np.number]) -> tuple[float | None, float]:
-    """The largest R-hat and the smallest effective sample size of those of (chains, draws, series) that change."""
+    """Largest R-hat and smallest effective sample size of the non-constant ones of (chains, draws, series)."""
     from arviz_stats.base import array_stats  # takes a second to import
 
     changing = series[:, :, (series != series[:1, :1]).any(axis=(0, 1))].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Records of two cliques matched at random within their separator, compiled."""
+"""Compiled random matching of two cliques' records within their separator."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Places: TypeAlias = npt.NDArray[np.int32]
 
 @kernel
 def match(group: Places, host: Places, pool: Places, start: Ints, state: State, matched: Places) -> None:
-    """Gives each record one of the pool at random, without replacement, among those of its group.
+    """Give each record a random one of the pool, without replacement, within its group.
 
-    group    (cells of the host,) the group, a cell of the separator, of each cell
+    group    (cells of the host,) the group (cell of the separator) of each cell
     host     (records,) the cell of each record
-    pool     (records,) cells of the new clique, a record each, group after group; its order within a group changes
+    pool     (records,) cells of the new clique for each record, group by group; the order within a group changes
     start    (groups + 1,) where each group begins
-    state    (1,) of the generator, splitmix64; moved on
-    matched  (records,) is filled with the new clique's cells
+    state    (1,) of the generator, splitmix64; advanced
+    matched  (records,) filled with the new clique's cells
     """
     left = np.diff(start)
     for r in range(len(host)):
@@ -31,6 +31,6 @@ def match(group: Places, host: Places, pool: Places, start: Ints, state: State, 
         place = start[g] + below(state, left[g])
         left[g] -= 1
         matched[r] = pool[place]
-        # the last one left takes its place; what was taken goes behind, so that the pool stays whole
+        # the last remaining one takes its place, and the taken one goes behind, so that the pool stays complete
         last = start[g] + left[g]
         pool[place], pool[last] = pool[last], pool[place]

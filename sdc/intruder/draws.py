@@ -13,18 +13,18 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Table
 
-MAX_RECORDS = 1 << 31  # places of records fit 32 bits
+MAX_RECORDS = 1 << 31  # record indices fit 32 bits
 
 Places = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
 class _CliqueStep:
-    """A clique that joins those before it, at its separator with one of them.
+    """A clique that joins earlier ones at its separator with one of them.
 
-    host   which of them
+    host   index of that clique
     group  (cells of the host,) the separator's cell of each of its cells
-    pool   (records,) this clique's cells, a record each, by the separator's cell
+    pool   (records,) this clique's cells for each record, by the separator's cell
     start  (cells of the separator + 1,) where the records of each begin
     """
 
@@ -37,10 +37,10 @@ class _CliqueStep:
 class Draws:
     """Independent draws of whole tables from the law `released` under a decomposable release.
 
-    Pr(F) = prod_C n_C! / (prod_S n_S! prod f!): given two cliques' marginals every matching of their records within
-    the cells of the separator is equally likely (Dawid and Lauritzen 1993). Categories of variables that nothing is
-    known of are equally likely. ReleaseError where the release is not decomposable, does not show the structural
-    zeros, or there are 2^31 records.
+    Pr(F) = prod_C n_C! / (prod_S n_S! prod f!): given two cliques' marginals every matching of their records within the
+    cells of the separator is equally likely (Dawid and Lauritzen 1993). Categories of unknown variables are equally
+    likely. Raises ReleaseError if the release is not decomposable or does not imply the structural zeros, and for 2^31
+    records.
     """
 
     def __init__(self, table: Table, knowledge: Knowledge) -> None:
@@ -57,7 +57,7 @@ class Draws:
         ]
 
     def codes(self, seed: int) -> Codes:
-        """(records, variables) uint16 codes of each record of a table that is drawn; the same for the same seed."""
+        """(records, variables) uint16 codes of a drawn table; the same for the same seed."""
         from sdc.intruder.draw_kernel import match
 
         rng = np.random.default_rng(seed)
@@ -70,7 +70,7 @@ class Draws:
         return self._codes(places, rng)
 
     def table(self, seed: int) -> Table:
-        """The same as a table."""
+        """A drawn table; the same for the same seed."""
         codes = self.codes(seed)
         return Table.of(self._table.schema, codes, np.ones(len(codes), np.int64))
 
@@ -81,7 +81,7 @@ class Draws:
         for clique, marginal, rows in zip(self._cliques, self._marginals, places, strict=True):
             for column, v in enumerate(st.members(clique)):
                 if marginal is not None and st.has(left, v):
-                    # no row is beyond: to clip is thrice as fast as to check
+                    # all rows are valid: clipping is three times as fast as checking
                     np.take(np.ascontiguousarray(marginal.codes[:, column]), rows, out=codes[v], mode="clip")
             left &= ~clique
         for v in st.members(left):
@@ -101,10 +101,10 @@ class Draws:
         return _CliqueStep(host, of_host, records[in_order], np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
     def _groups(self, clique: int, separator: st.SubTable) -> Places:
-        """(cells of the clique,) the rank of each one's cell in the separator, which both its cliques occupy alike."""
+        """(cells of the clique,) rank of each one's cell in the separator, with the same cells for both cliques."""
         marginal = self._marginals[clique]
-        kept = [i for i, v in enumerate(st.members(self._cliques[clique])) if st.has(separator, v)]
+        shared = [i for i, v in enumerate(st.members(self._cliques[clique])) if st.has(separator, v)]
         if marginal is None:
             return np.zeros(1, np.int32)
-        sizes = marginal.schema.keys.keep(kept)
-        return np.unique(sizes.numbers(marginal.codes[:, kept]), return_inverse=True)[1].astype(np.int32)
+        sizes = marginal.schema.keys.restricted(shared)
+        return np.unique(sizes.numbers(marginal.codes[:, shared]), return_inverse=True)[1].astype(np.int32)

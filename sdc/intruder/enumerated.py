@@ -1,4 +1,4 @@
-"""Exact laws by enumeration, one independent part of the feasible tables after the other."""
+"""Exact laws by enumeration of each independent part of the feasible tables."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 1 << 20  # of one part
-MAX_ENTRIES = 1 << 26  # counts of them, 512 MB
-MAX_STEPS = 1 << 28  # some 5 s a block
+MAX_ENTRIES = 1 << 26  # counts in all of them, 512 MB
+MAX_STEPS = 1 << 28  # some 5 s for a block
 
 Logs = npt.NDArray[np.float64]
 
 
 class TooManyTablesError(ReleaseError):
-    """More feasible tables than are listed."""
+    """The feasible tables are too many to list."""
 
 
 @dataclass(frozen=True, eq=False)
 class IndependentPart:
-    """Cells that vary together under a law, with all their tables: independent of all other cells.
+    """Cells that vary together under a law, with all their tables; independent of all other cells.
 
     cells   (c,) int64 dense cells, ascending
     tables  (t, c) int64
-    logs    (t,) the logarithms of their weights
-    truth   (c,) int64 the true counts
+    logs    (t,) logarithms of their weights
+    truth   (c,) int64 true counts
     """
 
     cells: Counts
@@ -72,14 +72,14 @@ class IndependentPart:
 
 @dataclass(frozen=True, eq=False)
 class Enumerated:
-    """All feasible tables under a law: a product of independent parts; cells in none have their true counts."""
+    """All feasible tables under a law: a product of independent parts; all other cells have their true counts."""
 
     table: Table
     parts: tuple[IndependentPart, ...]
 
     @property
     def feasible_tables(self) -> int:
-        """M(T): how many there are; a Python int, it may exceed 2^64."""
+        """M(T), the number of feasible tables; a Python int that may exceed 2^64."""
         return prod(len(part.tables) for part in self.parts)
 
     @property
@@ -89,7 +89,7 @@ class Enumerated:
 
     @property
     def entropy(self) -> float:
-        """Of the law of the tables, in natural units: 0 of one that is known, log M(T) where all are alike."""
+        """Entropy of the law of the tables, in natural units: 0 for a known table, log M(T) for equal weights."""
         return sum((part.entropy for part in self.parts), 0.0)
 
     def laws(self, cells: Codes) -> CellLaws:
@@ -105,11 +105,11 @@ class Enumerated:
 
 
 def enumerated(table: Table, knowledge: Knowledge, law: Law, max_tables: int = MAX_TABLES) -> Enumerated:
-    """The feasible tables weighed by a law.
+    """The feasible tables, weighted by a law.
 
-    What propagation leaves open falls into blocks that combine freely; blocks that a factor of the law sums together
-    are one part, all of whose combinations are listed. TooManyTablesError where a part has more than `max_tables`,
-    ReleaseError beyond 2,048 dense cells.
+    What propagation leaves open consists of blocks that combine freely; blocks that share a factor of the law form one
+    part, whose combinations are listed. TooManyTablesError for more than `max_tables` in a part, ReleaseError beyond
+    2,048 dense cells.
     """
     found, terms = FeasibleTables(table, knowledge), law.terms(knowledge)
     parts = []
@@ -124,7 +124,6 @@ def enumerated(table: Table, knowledge: Knowledge, law: Law, max_tables: int = M
 
 
 def _together(blocks: Sequence[Block], terms: Sequence[tuple[SubTable, int]], table: Table) -> list[list[Block]]:
-    """Blocks in groups: in different ones they have no cell of a term's sub-table in common."""
     ties = nx.empty_graph(len(blocks))
     for sub_table, _ in terms:
         seen: dict[int, int] = {}
@@ -136,7 +135,7 @@ def _together(blocks: Sequence[Block], terms: Sequence[tuple[SubTable, int]], ta
 
 def _tables_of(block: Block, max_tables: int) -> npt.NDArray[np.int64]:
     search, left, batches = DepthFirst(block), max_tables + 1, [np.empty((0, len(block.cells)), np.int64)]
-    # one more than allowed says that there are too many of them
+    # one more than allowed shows that there are too many
     while left and len(found := search.more(left, MAX_STEPS)):
         batches.append(found)
         left -= len(found)
@@ -146,7 +145,7 @@ def _tables_of(block: Block, max_tables: int) -> npt.NDArray[np.int64]:
 
 
 def _product(of_blocks: Sequence[npt.NDArray[np.int64]], max_tables: int) -> npt.NDArray[np.int64]:
-    """(t, cells) every table of one block with every table of the others."""
+    """(t, cells) every table of one block combined with every table of the others."""
     sizes = [len(tables) for tables in of_blocks]
     if prod(sizes) > max_tables or prod(sizes) * sum(tables.shape[1] for tables in of_blocks) > MAX_ENTRIES:
         _refuse(max_tables)
@@ -169,10 +168,10 @@ def _log_weights(
     truth: Counts,
     table: Table,
 ) -> Logs:
-    """(t,) logarithms of the weights of a part's tables, but for a constant."""
+    """(t,) logarithms of the weights of a part's tables, up to a constant."""
     everything = st.full(len(table.schema))
     if law.alpha == 1.0 and dict(terms).get(everything) == 1:
-        # Gamma(f + 1) / f! is 1, and is not left to rounding
+        # Gamma(f + 1) / f! is 1, without rounding
         logs, terms = np.zeros(len(tables)), [term for term in terms if term[0] != everything]
     else:
         logs = -gammaln(tables + 1).sum(axis=1)
@@ -181,7 +180,7 @@ def _log_weights(
         different, column = np.unique(keys[cells], return_inverse=True)
         summed = np.zeros((len(different), len(tables)), np.int64)
         np.add.at(summed, column, tables.T)
-        # cells of other parts have no share in these sums, and those in none have their true counts
+        # cells of other parts do not contribute to these sums; cells in no part have their true counts
         outside = np.ones(len(truth), np.bool_)
         outside[cells] = False
         forced = np.bincount(keys[outside], truth[outside], minlength=int(keys.max()) + 1).astype(np.int64)
@@ -191,7 +190,7 @@ def _log_weights(
 
 
 def _marginal_keys(cells: Counts, sub_table: SubTable, table: Table) -> Counts:
-    """(n,) the key of each dense cell's cell in the sub-table."""
-    kept = st.members(sub_table)
+    """(n,) key of each dense cell's cell in the sub-table."""
+    chosen = st.members(sub_table)
     codes = table.schema.keys.unpack(np.asarray(cells, np.int64))
-    return table.schema.keys.keep(kept).pack(codes[:, kept])
+    return table.schema.keys.restricted(chosen).pack(codes[:, chosen])

@@ -1,4 +1,4 @@
-"""Records that exchange what lies beyond a separator, compiled; counts of cells are in hash tables."""
+"""Compiled exchanges of records beyond a separator; counts of cells are in hash tables."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.int32]
 
-KEY, COUNT, FIRST = 0, 1, 2  # of a slot: the cell, its count, and of a full cell a record
-EMPTY = -1  # the key of a slot that no cell has; a cell that lost its records keeps its slot
+KEY, COUNT, FIRST = 0, 1, 2  # of a slot: the cell, its count, and a record of a full cell
+EMPTY = -1  # the key of an unused slot; a cell without records has a slot until a rebuild
 MOST_AT_ONCE = 10  # 2^10 pairs of records exchange at once
 
 
 @kernel
 def fill(records: Ints, following: Places, radix: Ints, strides: Ints, hashed: Ints, slots: Ints) -> None:
-    """Counts the records' cells in every hash table, see `run`; nothing is there yet."""
+    """Count the records' cells in every empty hash table, see `run`."""
     for t in range(len(hashed)):
         for r in range(len(records)):
             slot = _slot(_within(records[r], t, radix, strides), hashed[t], slots)
@@ -32,10 +32,10 @@ def fill(records: Ints, following: Places, radix: Ints, strides: Ints, hashed: I
 
 
 @kernel
-def counts_at(asked: Ints, hashed: Ints, slots: Ints, counts: Ints) -> None:
-    """Fills in the counts of the full cells with these keys."""
-    for k in range(len(asked)):
-        counts[k] = _count(asked[k], hashed[0], slots)
+def counts_at(wanted: Ints, hashed: Ints, slots: Ints, counts: Ints) -> None:
+    """Write the counts of the full cells with these keys."""
+    for k in range(len(wanted)):
+        counts[k] = _count(wanted[k], hashed[0], slots)
 
 
 @kernel
@@ -54,27 +54,27 @@ def run(
     state: State,
     proposals: int,
 ) -> int:
-    """So many proposals; returns how many changed the table.
+    """Make so many proposals; return the number that changed the table.
 
-    records    (records,) the key of each one's cell; changed
+    records    (records,) the key of each record's cell; changed
     following  (records,) another record of the same cell, or -1 after the last; changed
-    moves      (moves, 3) a part of the key, which is key // low % span, as low and span; the edges of the junction tree
-               come first, in preorder, with where the edges below each end, then variables that nothing is known of
+    moves      (moves, 3) a part of the key, key // low % span, as low and span; first the edges of the junction tree in
+               preorder, with the end of the edges below each, then unknown variables
     lists      (edges, records, 3) the records by the cell of the edge's separator, and where those of the cell begin
                and end; only the first of the three changes
-    places     (edges, records) where in the list each record is; changed
+    places     (edges, records) position of each record in the list; changed
     radix      (2, variables) of the key: the stride and the size of each variable
-    strides    (tables, variables) of the keys of the tables that are counted: that of all variables first
+    strides    (tables, variables) of the keys of the counted tables: the table of all variables first
     signs, shifts  (tables, 2) a count f has the weight Gamma(f + shift)^sign, twice
-    hashed     (tables, 3) of each hash table its first slot, its slots less 1, and how many are taken; changed
+    hashed     (tables, 3) for each hash table its first slot, its slots less 1, and the number used; changed
     slots      (slots, 3) see KEY, COUNT and FIRST; changed
-    state      (1,) of the generator, splitmix64; moved on
+    state      (1,) of the generator, splitmix64; advanced
 
-    Two records of one cell of a separator exchange their part beyond it, and with them 0, 1, 3, 7, ... others of the
-    same two cells, each half as often as the one before; or so many of a cell get any category of a variable that
-    nothing is known of. From a and b to c and d the pair is drawn with a probability that is proportional to f_a f_b,
-    and back to that of f_c f_d afterwards, by which the ratio of the weights is corrected (Hastings 1970). Of one pair
-    both cancel prod 1/f!: labelled records would exchange by the prior's ratio alone.
+    Two records of one cell of a separator exchange their part beyond it, together with 0, 1, 3, 7, ... others of the
+    same two cells, each half as often as the one before; or so many records of a cell get any category of an unknown
+    variable. The pair from a and b to c and d has a probability proportional to f_a f_b, and the reverse one to f_c f_d
+    afterwards, which the acceptance corrects (Hastings 1970). For one pair both cancel prod 1/f!: labelled records
+    would exchange by the prior's ratio alone.
     """
     accepted, edges, touched = 0, len(lists), np.empty((len(hashed), 4), np.int64)
     for _ in range(proposals):
@@ -90,7 +90,7 @@ def run(
             step, size = (y // low % span - x // low % span) * low, 4
         else:
             step, size = (np.int64(below(state, span)) - x // low % span) * low, 2
-        # records that differ on one side only would change places, and the table would stay
+        # records that differ on one side only would swap, and the table would not change
         if step == 0 or (size == 4 and x + step == y):
             continue
         if together > 1 and together > min(_count(x, hashed[0], slots), _count(y, hashed[0], slots)):
@@ -123,7 +123,6 @@ def _together(state: State) -> int:
 
 @inner
 def _passed(giver: int, taker: int, step: int, records: Ints, following: Places, slots: Ints) -> int:
-    """The record that goes from one full cell to another."""
     r: int = slots[giver, FIRST]
     slots[giver, FIRST] = following[r]
     following[r], slots[taker, FIRST] = slots[taker, FIRST], r
@@ -133,7 +132,7 @@ def _passed(giver: int, taker: int, step: int, records: Ints, following: Places,
 
 @inner
 def _exchange(r: int, s: int, first: int, last: int, lists: Places, places: Places) -> None:
-    """The records in each other's places by the separators of the edges below, which they exchanged."""
+    """Swap the records in the lists of the edges below, whose separators they exchanged."""
     for edge in range(first, last):
         p, q = places[edge, r], places[edge, s]
         lists[edge, p, 0], lists[edge, q, 0] = s, r
@@ -144,7 +143,6 @@ def _exchange(r: int, s: int, first: int, last: int, lists: Places, places: Plac
 def _touch(
     x: int, y: int, step: int, size: int, radix: Ints, strides: Ints, hashed: Ints, slots: Ints, touched: Ints
 ) -> None:
-    """The slots of the cells that lose records, and get them, in turn."""
     for t in range(len(hashed)):
         if 2 * (hashed[t, 2] + 4) > hashed[t, 1] + 1:
             _rebuild(hashed[t], slots)
@@ -157,7 +155,6 @@ def _touch(
 
 @inner
 def _log_ways(touched: Ints, size: int, side: int, slots: Ints) -> float:
-    """The logarithm of f_a f_b, or on the other side of f_c f_d."""
     ways = 1.0
     for k in range(side, size, 2):
         ways *= slots[touched[0, k], COUNT]
@@ -166,7 +163,7 @@ def _log_ways(touched: Ints, size: int, side: int, slots: Ints) -> float:
 
 @inner
 def _changed(touched: Ints, size: int, together: int, signs: Floats, shifts: Floats, slots: Ints) -> float:
-    """Moves so many records, or if negative back; returns the logarithm by which the weight changes."""
+    """Move so many records, or back if negative; return the change of the log weight."""
     log = 0.0
     for t in range(len(touched)):
         for k in range(size):
@@ -180,7 +177,6 @@ def _changed(touched: Ints, size: int, together: int, signs: Floats, shifts: Flo
 
 @inner
 def _log_rising(x: float, change: int) -> float:
-    """log Gamma(x + change) / Gamma(x)."""
     if change > 8 or change < -8:
         return math.lgamma(x + change) - math.lgamma(x)
     product = 1.0
@@ -193,7 +189,6 @@ def _log_rising(x: float, change: int) -> float:
 
 @inner
 def _within(key: int, t: int, radix: Ints, strides: Ints) -> int:
-    """The key of the cell of table t that sums the full cell."""
     if t == 0:
         return key
     found = 0
@@ -205,7 +200,7 @@ def _within(key: int, t: int, radix: Ints, strides: Ints) -> int:
 
 @inner
 def _slot(key: int, hashed: Ints, slots: Ints) -> int:
-    """Where the cell is, or from now on is: linear probing, with half of the slots empty at least."""
+    """The slot of a cell, possibly a new one: linear probing, with at least half of the slots unused."""
     begin, mask = hashed[0], hashed[1]
     slot = _begin(key, mask)
     while slots[begin + slot, KEY] != key:
@@ -220,7 +215,6 @@ def _slot(key: int, hashed: Ints, slots: Ints) -> int:
 
 @inner
 def _count(key: int, hashed: Ints, slots: Ints) -> int:
-    """Of a full cell; one that never had a record gets no slot."""
     begin, mask = hashed[0], hashed[1]
     slot = _begin(key, mask)
     while slots[begin + slot, KEY] != key and slots[begin + slot, KEY] != EMPTY:
@@ -231,18 +225,17 @@ def _count(key: int, hashed: Ints, slots: Ints) -> int:
 
 @inner
 def _begin(key: int, mask: int) -> int:
-    """The slot at which a key is looked for first, by the golden ratio (Knuth 1998, section 6.4)."""
+    """The first slot for a key, by the golden ratio (Knuth 1998, section 6.4)."""
     high = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)
-    # int of an unsigned one stays so, and with a signed mask would be a float
+    # an unsigned integer with a signed mask would become a float
     return int(np.int64(high)) & mask
 
 
 @inner
 def _rebuild(hashed: Ints, slots: Ints) -> None:
-    """Only the cells with records keep a slot."""
-    kept = slots[hashed[0] : hashed[0] + hashed[1] + 1]
-    old = kept.copy()
-    kept[:, KEY], kept[:, COUNT], kept[:, FIRST] = EMPTY, 0, -1
+    own_slots = slots[hashed[0] : hashed[0] + hashed[1] + 1]
+    old = own_slots.copy()
+    own_slots[:, KEY], own_slots[:, COUNT], own_slots[:, FIRST] = EMPTY, 0, -1
     hashed[2] = 0
     for k in range(len(old)):
         if old[k, COUNT] > 0:

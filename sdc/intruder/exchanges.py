@@ -1,4 +1,4 @@
-"""Chains on the records of a table under a decomposable release, however many cells there are."""
+"""Chains on the records of a table under a decomposable release, for any number of cells."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _JunctionOrder:
-    """Variables in an order in which what lies beyond each edge of the junction tree is a run of them.
+    """An order of variables in which those beyond each edge of the junction tree are consecutive.
 
-    order       of the variables: as the cliques of a preorder bring them, then those that no clique has
-    edges       (separator, first, last, end) of each edge in preorder: what lies beyond is order[first:last], and the
-                edges beyond it end before `end`
-    uncovered   places in the order of varying variables that nothing is known of
+    order       of the variables: as the cliques of a preorder add them, then those in no clique
+    edges       (separator, first, last, end) of each edge in preorder: order[first:last] are the variables beyond it,
+                and
+                the edges beyond it end before `end`
+    uncovered   positions of varying unknown variables in the order
     """
 
     order: tuple[int, ...]
@@ -43,15 +44,13 @@ class _JunctionOrder:
 
 
 class Records:
-    """The feasible tables of a decomposable release as records that exchange their categories, see `exchange_kernel`.
+    """The feasible tables of a decomposable release as records that exchange categories, see `exchange_kernel`.
 
-    Records of the same cell of a separator exchange what lies beyond it. That keeps every clique's marginal, and is
-    the primitive moves of the decomposable model, which reach every feasible table (Dobra 2003, Markov bases for
-    decomposable graphical models). A record's category of a variable that nothing is known of may be any. The start is
-    an independent draw from the law `released`.
-
-    A proposal costs O(edges + variables * terms), whatever the number of cells; memory is O(records * (edges + terms)).
-    ReleaseError where `check` has one.
+    Records of the same cell of a separator exchange their categories beyond it. That preserves every clique's marginal,
+    and gives the primitive moves of the decomposable model, which reach every feasible table (Dobra 2003, Markov bases
+    for decomposable graphical models). Categories of unknown variables are free. The start is an independent draw from
+    the law `released`. A proposal costs O(edges + variables * terms) for any number of cells; memory is O(records *
+    (edges + terms)). Raises ReleaseError as `check`.
     """
 
     connectivity = "proven"
@@ -62,7 +61,7 @@ class Records:
         codes = Draws(table, knowledge).codes(int(rng.integers(1 << 63)))
         sizes = table.schema.sizes
         self._schema, self._order = table.schema, list(layout.order)
-        self._keys = table.schema.keys.keep(self._order)
+        self._keys = table.schema.keys.restricted(self._order)
         self._records = self._keys.pack(codes[:, self._order])
         self._radix = np.array([self._keys.strides, self._keys.sizes], np.int64)
         self._moves = _moves(layout, self._keys)
@@ -85,7 +84,7 @@ class Records:
         fill(self._records, self._following, self._radix, self._strides, self._hashed, self._slots)
 
     def advance(self, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> int:
-        """From draw to draw; returns how many proposals changed the table."""
+        """Advance to the next draw; return the number of proposals that changed the table."""
         if not (len(self._moves) and len(self._records)):
             return 0
         from sdc.intruder.exchange_kernel import run
@@ -107,7 +106,7 @@ class Records:
         )
 
     def counts_at(self, cells: Codes) -> Ints:
-        """(n,) int64 the counts of (n, variables) cells as they are."""
+        """(n,) int64 current counts of (n, variables) cells."""
         from sdc.intruder.exchange_kernel import counts_at
 
         counts = np.empty(len(cells), np.int64)
@@ -115,7 +114,7 @@ class Records:
         return counts
 
     def table(self) -> Table:
-        """The table as it is, from its records."""
+        """The current table, from its records."""
         codes = np.empty((len(self._records), len(self._order)), np.uint16)
         codes[:, self._order] = self._keys.unpack(self._records)
         return Table.of(self._schema, codes)
@@ -130,7 +129,7 @@ class Records:
 
 
 def check(table: Table, knowledge: Knowledge) -> None:
-    """ReleaseError where the release is not decomposable, or there are too many records or cells."""
+    """ReleaseError if the release is not decomposable, or for too many records or cells."""
     edges = len(junction_tree(knowledge).separators)
     if not table.schema.keys.fits:
         raise ReleaseError(
@@ -140,12 +139,11 @@ def check(table: Table, knowledge: Knowledge) -> None:
     if edges * table.total > MAX_PLACES:
         raise ReleaseError(
             f"{table.total} records have {edges * table.total} places at the {edges} separators of the release, and "
-            f"chains keep at most {MAX_PLACES}; choose fewer variables, or the law released"
+            f"chains store at most {MAX_PLACES}; choose fewer variables, or the law released"
         )
 
 
 def _layout(tree: Decomposition, knowledge: Knowledge) -> _JunctionOrder:
-    """The junction tree from its first clique, branch by branch."""
     hosts = [
         next(k for k in range(later) if st.is_within(separator, tree.cliques[k]))
         for later, separator in enumerate(tree.separators, start=1)
@@ -171,16 +169,16 @@ def _layout(tree: Decomposition, knowledge: Knowledge) -> _JunctionOrder:
 
 
 def _moves(layout: _JunctionOrder, keys: KeySpace) -> Ints:
-    """(moves, 3) as the kernel has them: the edges, then the variables that nothing is known of."""
+    """(moves, 3) for the kernel: the edges, then the unknown variables."""
     parts = [*((first, last, end) for _, first, last, end in layout.edges), *((v, v + 1, 0) for v in layout.uncovered)]
     rows = [(prod(keys.sizes[last:]), prod(keys.sizes[first:last]), end) for first, last, end in parts]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
 def _list(table: Table, codes: Codes, separator: SubTable) -> Ints:
-    """(records, 3) the records by the separator's cell, and where in the list those of the cell begin and end."""
-    kept = st.members(separator)
-    cells = table.schema.keys.keep(kept).numbers(codes[:, kept])
+    """(records, 3) the records by the separator's cell, and where those of the cell begin and end in the list."""
+    chosen = st.members(separator)
+    cells = table.schema.keys.restricted(chosen).numbers(codes[:, chosen])
     order = np.argsort(cells, kind="stable")
     ordered = cells[order]
     begin, end = (np.searchsorted(ordered, ordered, side) for side in ("left", "right"))
@@ -188,24 +186,23 @@ def _list(table: Table, codes: Codes, separator: SubTable) -> Ints:
 
 
 def _weights(tables: list[SubTable], terms: dict[SubTable, int], law: Law, schema: Schema) -> tuple[Floats, Floats]:
-    """(tables, 2) signs and shifts of the factors of each one's cells, the first of which is the full table."""
+    """(tables, 2) signs and shifts of the factors of each table; the first is the full table."""
     signs = np.array([[terms.get(one, 0), 0] for one in tables], np.float64)
     shifts = np.array([[law.alpha_of(one, schema), 1] for one in tables])
-    # 1/f!; Gamma(f + 1) / f! is 1, and is not left to rounding
+    # 1/f!; Gamma(f + 1) / f! is 1, without rounding
     signs[0] = (0, 0) if signs[0, 0] == 1 and law.alpha == 1.0 else (signs[0, 0], -1)
     return signs, shifts
 
 
 def _strides(sub_table: SubTable, order: list[int], sizes: tuple[int, ...]) -> Ints:
-    """(variables,) in the order what a category more adds to the key of the sub-table's cell; 0 of other variables."""
-    kept = [v for v in order if st.has(sub_table, v)]
-    stride = dict(zip(kept, KeySpace(tuple(sizes[v] for v in kept)).strides.tolist(), strict=True))
+    """(variables,) increments of the key of the sub-table's cell for one category more; 0 for other variables."""
+    chosen = [v for v in order if st.has(sub_table, v)]
+    stride = dict(zip(chosen, KeySpace(tuple(sizes[v] for v in chosen)).strides.tolist(), strict=True))
     return np.array([stride.get(v, 0) for v in order], np.int64)
 
 
 def _hash_tables(cells: list[int], records: int) -> tuple[Ints, Ints]:
-    """Empty ones, as the kernel has them, of tables with so many cells."""
-    # four slots at least for each cell that can have records at once: after a rebuild a quarter is taken
+    # at least four slots for each cell that can have records at once: after a rebuild a quarter is used
     slots = [1 << (4 * max(4, min(records, size)) - 1).bit_length() for size in cells]
     begins = np.concatenate([[0], np.cumsum(slots)]).astype(np.int64)
     hashed = np.stack([begins[:-1], np.array(slots) - 1, np.zeros(len(slots), np.int64)], axis=1)

@@ -21,12 +21,12 @@ ALONE = "independence"
 
 @dataclass(frozen=True)
 class Score:
-    """How many guesses of an intruder are right, each rounded to a whole count.
+    """The right guesses of an intruder, rounded to whole counts.
 
-    cells     of all cells of the table
-    at_risk   of those that are at risk
-    provable  of these, how many hold a record for certain: the bounds prove it without a guess
-    claimed   how many cells are guessed to be small; those of them that are right are at risk
+    cells     among all cells of the table
+    at_risk   among the at-risk cells
+    provable  at-risk cells that certainly hold a record: the bounds prove it without a guess
+    claimed   cells that are guessed to be small; the right ones among them are at risk
     """
 
     cells: int
@@ -37,12 +37,12 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Guesses:
-    """What intruders who know what is published expect of a table, and how much of it is right.
+    """The expected counts of intruders who know the publications, and their right guesses.
 
-    methods   how
-    names     of each intruder: the reconstruction by each seed, then independence
-    cells     (intruders,) of all cells how many are guessed right
-    claimed   (intruders,) how many are guessed to be small
+    methods   of the intruders
+    names     of each intruder: the reconstruction by seed, then independence
+    cells     (intruders,) right guesses among all cells
+    claimed   (intruders,) cells that are guessed to be small
     expected  (intruders, n) records of each of the n at-risk cells, in the order of the table's rows
     """
 
@@ -56,7 +56,7 @@ class Guesses:
         freeze(self, "expected")
 
     def scores(self, bounds: CellBounds) -> dict[str, Score]:
-        """Of each intruder, by name; bounds of the at-risk cells."""
+        """Scores by intruder; bounds of the at-risk cells."""
         right = np.rint(self.expected) == bounds.counts
         provable = right & (bounds.outer[:, 0] > 0)
         rows = zip(self.cells, right.sum(axis=1).tolist(), provable.sum(axis=1).tolist(), self.claimed, strict=True)
@@ -64,24 +64,24 @@ class Guesses:
 
     @property
     def mean(self) -> Values | None:
-        """(n,) records that the reconstruction expects in the mean of its seeds; None without any."""
+        """(n,) mean over the seeds of the reconstruction's expected records; None without seeds."""
         own = [row for name, row in zip(self.names, self.expected, strict=True) if name != ALONE]
         return np.asarray(np.mean(own, axis=0)) if own else None
 
 
 def mean_score(scores: Mapping[str, Score]) -> dict[str, float] | None:
-    """Of the reconstruction, over its seeds; None without any."""
+    """Mean score of the reconstruction over its seeds; None without seeds."""
     own: Sequence[dict[str, int]] = [asdict(score) for name, score in scores.items() if name != ALONE]
     return {key: float(np.mean([one[key] for one in own])) for key in own[0]} if own else None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Right(Named):
-    """What of guesses is right, beside the bounds of the n at-risk cells, in the order of the table's rows.
+    """Right guesses beside the bounds of the n at-risk cells, in the order of the table's rows.
 
     small_count  cells of 1 up to this count are at risk
-    min_width    what was promised of each, in records; None where nothing was
-    posteriors   of the same cells, as far as they are known
+    min_width    the required width of each, in records; None if there is none
+    posteriors   of the same cells, where known
     """
 
     guesses: Guesses
@@ -95,7 +95,7 @@ class Right(Named):
         return f"What is guessed right of {len(self.bounds):,} at-risk cells by {'; '.join(self.guesses.methods)}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """At-risk cell by at-risk cell, by names: its count and bounds, and how many records each intruder expects."""
+        """By at-risk cell: its names, count and bounds, and the records that each intruder expects."""
         named, (lower, upper) = named_cells(self.bounds.cells, schema), self.bounds.outer.T.tolist()
         guessed = dict(zip(self.guesses.names, self.guesses.expected.tolist(), strict=True))
         numbers = {"count": self.bounds.counts.tolist(), "outer_lower": lower, "outer_upper": upper, **guessed}
@@ -103,7 +103,7 @@ class Right(Named):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As documents have it; the cells narrowest first."""
+        """The fields of a document; the narrowest cells first."""
         scores, promised = self.guesses.scores(self.bounds), dict[str, Any]()
         if self.min_width is not None:
             kept = bool(is_wide(self.bounds.inner_width, self.min_width).all())

@@ -1,4 +1,4 @@
-"""Exact laws under a decomposable release: a cell's count is a chain of hypergeometric ones along the junction tree."""
+"""Exact laws under a decomposable release: chains of hypergeometric laws along the junction tree."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Codes, Table
 
-MOST_CELLS = 1 << 14  # whose laws are summed up
+MOST_CELLS = 1 << 14  # above it the entropy is not computed
 ROOM = 1 << 20  # probabilities at once, 8 MB four times
 
 
 def is_treatable(knowledge: Knowledge) -> bool:
-    """Whether the release is decomposable and shows whatever structural zeros and other facts are known."""
+    """Whether the release is decomposable and implies all structural zeros and other facts."""
     return knowledge.structure.decomposition is not None and knowledge.structure.is_release_alone
 
 
@@ -29,13 +29,11 @@ def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
     """Pr(f_i = k | R) of (n, variables) cells under the law `released`, from the Markov property of its junction tree.
 
     Given its marginals at two cliques, a table's records of one are matched at random with those of the other within
-    the cells of their separator. So from a clique with the constant m = n_C(i_C), which is taken first where it is
-    smallest, each further clique makes it m' of Hypergeometric(population n_S(i_S), successes m, draws n_C'(i_C')). A
-    record's categories of a variable that nothing is known of are equally likely, each on its own.
-
-    Exact but for the rounding of doubles, and what is less probable than 10^-30 at the ends is left out. O(cliques)
-    steps a cell, each the square of the smallest clique's standard deviation. ReleaseError where the release is not
-    decomposable, or does not show the structural zeros and other facts.
+    the cells of their separator. So from a clique with the constant m = n_C(i_C), the smallest one first, each further
+    clique changes it to m' of Hypergeometric(population n_S(i_S), successes m, draws n_C'(i_C')). Categories of unknown
+    variables are equally likely for each record. Exact up to the rounding of doubles; ends below 10^-30 are left out.
+    O(cliques) steps for each cell, each the square of the smallest clique's standard deviation. Raises ReleaseError if
+    the release is not decomposable, or does not imply the structural zeros and other facts.
     """
     tree = junction_tree(knowledge)
     marginals = CellMarginals(table, cells)
@@ -49,16 +47,16 @@ def cell_laws(table: Table, knowledge: Knowledge, cells: Codes) -> CellLaws:
 def log_probability(table: Table, knowledge: Knowledge) -> float:
     """log Pr(F | R) of the table under the law `released`: prod_C n_C! / (prod_S n_S! prod f!).
 
-    Where variables are in no sub-table, times the probability that each record has its categories of them.
-    ReleaseError as above.
+    If variables are in no sub-table, times the probability of each record's categories of them. Raises ReleaseError as
+    above.
     """
     return float(_log_arrangements(table, knowledge) - gammaln(table.counts + 1).sum())
 
 
 def entropy(table: Table, knowledge: Knowledge) -> float | None:
-    """- E log Pr(F | R) over all tables, from the laws of all cells: what is not known is sum E log f! alone.
+    """- E log Pr(F | R) over all tables, from the laws of all cells: only sum E log f! is unknown.
 
-    None where the table has more than 16,384 cells. ReleaseError as above.
+    None for tables with more than 16,384 cells. Raises ReleaseError as above.
     """
     if table.schema.cells > MOST_CELLS:
         return None
@@ -67,11 +65,11 @@ def entropy(table: Table, knowledge: Knowledge) -> float | None:
 
 
 def _log_arrangements(table: Table, knowledge: Knowledge) -> float:
-    """log prod_C n_C! / prod_S n_S!, less that of the ways in which records may have what nothing is known of."""
+    """log prod_C n_C! / prod_S n_S!, less the arrangements of records over unknown variables."""
     tree = junction_tree(knowledge)
     arrangements = _log_factorials_of(table, tree.cliques) - _log_factorials_of(table, tree.separators)
     uncovered = prod(table.schema.sizes[v] for v in st.members(knowledge.structure.varying & ~tree.variables))
-    return arrangements - table.total * log(uncovered)  # of numbers that are no double, too
+    return arrangements - table.total * log(uncovered)  # for integers beyond doubles, too
 
 
 def _log_factorials_of(table: Table, sub_tables: tuple[st.SubTable, ...]) -> float:
@@ -93,7 +91,7 @@ def junction_tree(knowledge: Knowledge) -> Decomposition:
 
 
 def _edges(tree: Decomposition) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The junction tree: of each separator the later clique, and an earlier one that has it."""
+    """The junction tree: for each separator the later clique, and an earlier one that contains it."""
     hosts = [
         next(k for k in range(later) if st.is_within(separator, tree.cliques[k]))
         for later, separator in enumerate(tree.separators, start=1)

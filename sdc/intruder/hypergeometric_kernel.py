@@ -1,4 +1,4 @@
-"""The chain of hypergeometric laws, of one cell after the other, compiled."""
+"""Compiled chains of hypergeometric laws, cell by cell."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def chains(
     start: Ints,
     probabilities: Floats,
 ) -> int:
-    """The laws of cells, until one does not fit the room that is left; returns how many are done.
+    """Compute the laws of cells until one does not fit into the room left; return the number done.
 
-    of_cliques     (cliques, n) the counts of each cell's marginal cells
+    of_cliques     (cliques, n) counts of each cell's marginal cells
     of_separators  (edges, n) likewise; edge e of the junction tree is between the cliques one[e] and other[e]
-    share          the part of a marginal cell's records that falls into the cell, 1 where cliques have all variables
-    least          probabilities below it, at the ends, are left out
-    first, start, probabilities  are filled, see `CellLaws`; a law has no more probabilities than all the room
+    share          the share of a marginal cell's records that falls into the cell, 1 if cliques have all variables
+    least          smaller probabilities at the ends are left out
+    first, start, probabilities  are filled, see `CellLaws`; a law has at most as many probabilities as the room
     """
     done, room = 0, np.empty((3, len(probabilities)), np.float64)
     start[0] = 0
@@ -60,7 +60,7 @@ def _chain(
     low, size, now = of_cliques[clique], 1, 0
     room[0, 0] = 1.0
     for _ in range(len(one)):
-        # the neighbour with the smallest count next: it leaves the smallest range
+        # next the neighbour with the smallest count: it leaves the smallest range
         edge = -1
         for e in range(len(one)):
             if reached[one[e]] != reached[other[e]]:
@@ -81,7 +81,7 @@ def _matched(room: Floats, now: int, low: int, size: int, population: int, draws
     for k in range(size):
         m = low + k
         lowest, highest, rest = max(0, m + draws - population), min(m, draws), population - m - draws
-        # each from its neighbour's by their ratio, outwards from the mode, where they only become smaller
+        # each from its neighbour by their ratio, outwards from the mode, so that values only decrease
         mode = min(max((m + 1) * (draws + 1) // (population + 2), lowest), highest)
         up, down, term, whole = mode, mode, 1.0, 1.0
         room[2, mode - begin] = 1.0
@@ -96,7 +96,7 @@ def _matched(room: Floats, now: int, low: int, size: int, population: int, draws
             down -= 1
             room[2, down - begin] = term
             whole += term
-        # divided by what they sum to, so that no factorial is needed
+        # divided by their sum, so that no factorial is needed
         for x in range(down - begin, up - begin + 1):
             room[1 - now, x] += room[now, k] / whole * room[2, x]
     return _trimmed(room[1 - now], begin, end - begin + 1, least)
@@ -130,7 +130,7 @@ def _thinned(room: Floats, now: int, low: int, size: int, share: float, least: f
 
 @inner
 def _trimmed(law: Floats, low: int, size: int, least: float) -> tuple[int, int]:
-    """Without what is below `least` at the ends, moved to the beginning; the sum stays 1 but for rounding."""
+    """Without ends below `least`, moved to the beginning; the sum stays 1 up to rounding."""
     begin, end = 0, size
     while begin < end - 1 and law[begin] < least:
         begin += 1

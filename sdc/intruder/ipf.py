@@ -20,17 +20,18 @@ def cycle(
     generators: Sequence[SubTable],
     rng: np.random.Generator,
 ) -> Logs:
-    """The next of a Markov chain of the logarithms of cell probabilities, whose law is the posterior given the counts.
+    """The next state of a Markov chain of log cell probabilities, whose law is the posterior given the counts.
 
-    logs, counts  (..., of the table's shape): the logarithms before, of probabilities that fit the model, and the
-                  table, which may have fractions; one chain for each of the axes before those of the table
+    logs, counts  (..., of the table's shape): the previous logarithms, of probabilities that fit the model, and the
+    table,
+                  which may have fractions; leading axes are independent chains
     alpha         of the conjugate prior, for each cell of the table
     generators    every variable is in one
 
     For each generator gammas g_c with shape n_c + alpha_c are drawn, and theta is multiplied by g_c / theta_c, theta_c
-    its *current* marginal: that of the posterior is a Dirichlet, independent of what is conditional on it (Gelman
-    et al., Bayesian Data Analysis; Piccioni 2000). The density is prod theta^(n + alpha) with respect to Lebesgue
-    measure in the log-linear parameters.
+    its *current* marginal: the posterior's marginal is a Dirichlet, independent of the conditional (Gelman et al.,
+    Bayesian Data Analysis; Piccioni 2000). The density is prod theta^(n + alpha) with respect to Lebesgue measure in
+    the log-linear parameters.
     """
     variables = st.union(generators).bit_length()
     for generator in generators:
@@ -41,12 +42,12 @@ def cycle(
 
 
 def summed_out(sub_table: SubTable, variables: int) -> tuple[int, ...]:
-    """The axes of the variables that a sub-table does not keep, counted from the last, which is -1."""
+    """The axes of the variables that are not in a sub-table, counted from the last, which is -1."""
     return tuple(v - variables for v in range(variables) if not st.has(sub_table, v))
 
 
 def log_sum(logs: Logs, axes: tuple[int, ...]) -> Logs:
-    """Logarithms of sums over axes, which are kept with size 1."""
+    """Logarithms of sums over axes, which remain with size 1."""
     if not axes:
         return logs
     highest = logs.max(axis=axes, keepdims=True)
@@ -55,7 +56,7 @@ def log_sum(logs: Logs, axes: tuple[int, ...]) -> Logs:
 
 
 def _log_gamma(shape: npt.NDArray[np.float64], rng: np.random.Generator) -> Logs:
-    """Logarithms of gammas: one of a small shape would be 0 in doubles, which no later cycle would leave.
+    """Logarithms of gammas: a small shape would give 0 in doubles, which later cycles could not leave.
 
     A gamma of shape a is one of shape a + 1 times U^(1/a) (Stuart 1962).
     """

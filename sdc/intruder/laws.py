@@ -1,4 +1,4 @@
-"""Laws: what an intruder holds likely before the release, and so how the feasible tables weigh after it."""
+"""Laws: prior beliefs of an intruder, and the resulting weights of the feasible tables."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Terms = tuple[tuple[SubTable, int], ...]
 
 @dataclass(frozen=True)
 class Law:
-    """A prior on tables, that of a log-linear model; `released`, which needs no prior, has no model.
+    """A prior on tables of a log-linear model; `released`, which needs no prior, has no model.
 
-    name   as it is written: `released`, `uniform`, `saturated` or `[a,b][b,c]`
-    alpha  of the conjugate prior (Massam, Liu and Dobra 2009), of a decomposable model the hyper-Dirichlet (Dawid and
-           Lauritzen 1993): a cell of the full table has alpha, and one of a clique alpha times the cells that it sums
+    name   `released`, `uniform`, `saturated` or `[a,b][b,c]`
+    alpha  of the conjugate prior (Massam, Liu and Dobra 2009), for a decomposable model the hyper-Dirichlet (Dawid and
+           Lauritzen 1993): a cell of the full table has alpha, and one of a clique alpha times its number of cells
     model  cliques and separators of a decomposable model
-    generators  the largest interactions of one that is not decomposable, else none
+    generators  the largest interactions of a non-decomposable model, else none
 
-    A feasible table f weighs prod_i 1/f_i! prod_C prod Gamma(f_C + alpha_C) / prod_S prod Gamma(f_S + alpha_S) under a
-    decomposable model, and under `released` prod_i 1/f_i!, whatever log-linear model it is whose generators are
-    released ([DFT] section 5). Under any other model it is an integral over the cell probabilities, see `ipf`.
+    A feasible table f has the weight prod_i 1/f_i! prod_C prod Gamma(f_C + alpha_C) / prod_S prod Gamma(f_S + alpha_S)
+    under a decomposable model, and prod_i 1/f_i! under `released`, for every log-linear model whose generators are
+    released ([DFT] section 5). Under other models it is an integral over the cell probabilities, see `ipf`.
     """
 
     name: str
@@ -46,17 +46,17 @@ class Law:
     generators: tuple[SubTable, ...] = ()
 
     def is_explicit(self, knowledge: Knowledge) -> bool:
-        """Whether the weight of a feasible table is that of `terms`: the model is decomposable, or all of it public."""
+        """Whether `terms` give the weights: the model is decomposable, or all of it is public."""
         return all(map(knowledge.structure.shows, self.generators))
 
     def equals_released(self, knowledge: Knowledge) -> bool:
-        """Whether given the release it is the law `released`, as all that its model says is public."""
+        """Whether the law given the release is `released`, because all of its model is public."""
         return self.is_explicit(knowledge) and not self.terms(knowledge)
 
     def terms(self, knowledge: Knowledge) -> Terms:
         """Sub-tables whose factors differ between feasible tables, with +1 for a clique and -1 for a separator.
 
-        The factors of what is released do not. Of an explicit law only, see `is_explicit`.
+        Factors of released sub-tables do not differ. For explicit laws only, see `is_explicit`.
         """
         signs = Counter[SubTable]()
         for sub_table, sign in self._factors():
@@ -69,10 +69,10 @@ class Law:
         return (self.alpha or 0.0) * schema.cells / math.prod(schema.sizes[v] for v in st.members(sub_table))
 
     def log_probability(self, table: Table) -> float:
-        """log Pr(F | A) of the table among all of as many records: n! / prod f_i! I(f + alpha) / I(alpha).
+        """log Pr(F | A) of the table among all with as many records: n! / prod f_i! I(f + alpha) / I(alpha).
 
-        InputError for `released`, which has no prior, and for a model that is not decomposable. Impossible cells have
-        a probability too: it is a prior of somebody who knows of none.
+        Raises InputError for `released`, which has no prior, and for a non-decomposable model. Impossible cells have a
+        probability too: the prior does not know them.
         """
         if self.model is None:
             raise InputError(
@@ -95,9 +95,9 @@ class Law:
 
 
 def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
-    """The law that is written so; variables that a model leaves out are independent of the others.
+    """The law with this name; variables outside the model are independent.
 
-    InputError for another name, an alpha that is not above 0, or a model with a variable that the schema does not have.
+    Raises InputError for another name, a non-positive alpha, or an unknown variable.
     """
     if not (alpha > 0 and math.isfinite(alpha)):
         raise InputError(f"alpha = {alpha}; give a number above 0, such as 0.5")
@@ -116,7 +116,7 @@ def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
 
 
 def generators_of(text: str, schema: Schema) -> list[SubTable] | None:
-    """Those of a model that is written `[a,b][b,c]`, None of another text; InputError for an unknown variable."""
+    """The generators in `[a,b][b,c]`, None for other texts; InputError for an unknown variable."""
     if not re.fullmatch(r"(\[[^\[\]]*\]\s*)+", text.strip()):
         return None
     named = (inside.split(",") for inside in re.findall(r"\[([^\[\]]*)\]", text))
@@ -124,7 +124,7 @@ def generators_of(text: str, schema: Schema) -> list[SubTable] | None:
 
 
 def check_zeros(law: Law, knowledge: Knowledge) -> None:
-    """ReleaseError where a model of several generators meets structural zeros, which its prior gives a probability."""
+    """ReleaseError for a model of several generators with structural zeros, to which its prior gives a probability."""
     if knowledge.zeros and (law.generators or (law.model is not None and len(law.model.cliques) > 1)):
         raise ReleaseError(
             f"the law {law.name} gives cells a probability that are structural zeros; choose {RELEASED}, {UNIFORM} or "

@@ -1,4 +1,4 @@
-"""Measures of what an intruder may hold known, of [DFT] section 4."""
+"""Measures of an intruder's possible knowledge, of [DFT] section 4."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, freeze
 
 ALL = 1.0
-EQUAL = 1e-9  # a probability is above another one where it is so by more than rounding makes
+EQUAL = 1e-9  # tolerance for rounding when probabilities are compared
 
 
 def log_probability_if_uniform(feasible_tables: int) -> float:
-    """log 1/M(T), of the true table where all feasible ones are alike ([DFT] section 4.1); M(T) may exceed doubles."""
+    """log 1/M(T), of the true table if all feasible ones are equally likely ([DFT] section 4.1); M(T) may exceed
+    doubles.
+    """
     return 0.0 - math.log(feasible_tables)
 
 
 def identified(at_truth: Probabilities, highest: Probabilities, threshold: float) -> float:
-    """The fraction of the cells whose true count is their most likely one, and more probable than the threshold.
+    """The fraction of cells whose true count is their most likely one, and more probable than the threshold.
 
-    [DFT] (5), from the (n,) probabilities of true and of most likely counts; of several that are as likely the true one
-    is taken to be named. InputError for a threshold that is none.
+    [DFT] (5), from the (n,) probabilities of true and of most likely counts; ties count as the true one. InputError for
+    an invalid threshold.
     """
     check_threshold(threshold)
     return float(are_identified(at_truth, highest, threshold).mean())
@@ -39,33 +41,33 @@ def identified(at_truth: Probabilities, highest: Probabilities, threshold: float
 def are_identified(
     at_truth: Probabilities, highest: Probabilities, threshold: float, equal: float = EQUAL
 ) -> npt.NDArray[np.bool_]:
-    """(n,) which cells are."""
+    """(n,) which cells are identified."""
     found: npt.NDArray[np.bool_] = (at_truth > threshold + equal) & (at_truth >= highest - EQUAL)
     return found
 
 
 def above(at_truth: Probabilities, threshold: float) -> float:
-    """The fraction of the cells whose true count is more probable than the threshold, be another one more so or not."""
+    """The fraction of the cells whose true count is more probable than the threshold, most likely or not."""
     check_threshold(threshold)
     return float((at_truth > threshold + EQUAL).mean())
 
 
 def check_threshold(threshold: float) -> None:
-    """InputError for what is not at least 0 and below 1."""
+    """InputError unless 0 <= threshold < 1."""
     if not 0 <= threshold < 1:
         raise InputError(f"threshold = {threshold}; give a probability of at least 0 and below 1, such as 0.9")
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Attribute disclosure: whether a cell holds all, or nearly all, of a released marginal cell that contains it.
+    """Attribute disclosure: does a cell hold all, or nearly all, of a released marginal cell that contains it?
 
-    Who is known to be in such a group is known in all variables. Of one cell the smallest group decides: what holds a
-    share of any group that is released holds as much of the smallest.
+    All variables are known for the members of such a group. The smallest group decides: a cell with a share of any
+    released group has at least that share of the smallest one.
 
     share       of a group's records, above 0.5; 1 for all
-    sub_tables  (n,) uint64 bit sets: that of each cell's smallest group, the first of equal ones
-    records     (n,) int64 how many the group has
+    sub_tables  (n,) uint64 bit sets of each cell's smallest group, the first of equal ones
+    records     (n,) int64 number in the group
     """
 
     share: float
@@ -77,13 +79,13 @@ class Groups:
 
     @property
     def needed(self) -> Counts:
-        """(n,) the least count that is such a share; of no record none is."""
+        """(n,) the least count with this share; without records there is none."""
         # 0.7 of 10 are 7, which binary fractions would make 8
         least = np.ceil(np.round(self.share * self.records, 9)).astype(np.int64)
         return np.maximum(least, 1)
 
     def probabilities(self, laws: CellLaws) -> Probabilities:
-        """(n,) Pr(f_i >= share n_m | R) of each cell, the largest of the released groups m that contain it."""
+        """(n,) Pr(f_i >= share n_m | R) of each cell, the largest over the released groups m that contain it."""
         return laws.at_least(self.needed)
 
     def are_certain(self, bounds: Intervals) -> npt.NDArray[np.bool_]:
@@ -104,7 +106,7 @@ def groups(marginals: CellMarginals, knowledge: Knowledge, share: float = ALL) -
 
 
 def _with_groups(knowledge: Knowledge) -> tuple[SubTable, ...]:
-    """The largest released sub-tables that leave something to be learned: of the whole table, all but a variable."""
+    """The largest released sub-tables with something to learn: of the whole table, all but one variable."""
     frontier, varying, schema = knowledge.release.frontier, knowledge.structure.varying, knowledge.schema
     if not any(st.is_within(varying, element) for element in frontier):
         return frontier
@@ -112,6 +114,6 @@ def _with_groups(knowledge: Knowledge) -> tuple[SubTable, ...]:
 
 
 def check_share(share: float) -> None:
-    """InputError for what is not above 0.5, as two cells may hold as much, and at most 1."""
+    """InputError unless 0.5 < share <= 1: below, two cells may hold as much."""
     if not 0.5 < share <= 1:
         raise InputError(f"share = {share}; give a number above 0.5 and at most 1, such as 0.9, or 1 for all")

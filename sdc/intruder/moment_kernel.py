@@ -1,4 +1,4 @@
-"""Probabilities of true counts from factorial moments, of one cell after the other, compiled."""
+"""Compiled probabilities of true counts from factorial moments, cell by cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 MarginalCounts: TypeAlias = npt.NDArray[Any]  # int32 or int64
 
-ROUNDING = 2.0**-52  # of one factor of a term: of a quotient and of a product
+ROUNDING = 2.0**-52  # relative, of one factor of a term: a quotient and a product
 UNKNOWN = -1.0
 
 
@@ -21,21 +21,21 @@ UNKNOWN = -1.0
 def expected(
     rows: MarginalCounts, places: Ints, signs: Ints, total: int, part: float, taken: int, means: Floats
 ) -> None:
-    """(n,) part prod (n_C - taken) / prod (n_S - taken) of each cell, into `means`: of none taken E f.
+    """(n,) part prod (n_C - taken) / prod (n_S - taken) of each cell, into `means`: E f for taken 0.
 
-    Of one taken it is E (f)_2 / E f. The other arguments are as of `probabilities`.
+    For taken 1 it is E (f)_2 / E f. The other arguments are as of `probabilities`.
     """
     means[:] = total * part
     for j in range(len(places)):
         row, share = rows[places[j]], 1.0 / total
-        # as shares of the total, so that no product leaves the range of doubles
+        # as shares of the total, so that products stay in the range of doubles
         for _ in range(abs(signs[j])):
             if signs[j] > 0:
                 for i in range(len(means)):
                     means[i] *= (row[i] - taken) * share
             else:
                 for i in range(len(means)):
-                    if means[i] != 0.0:  # else a clique has no more records, which comes before its separators
+                    if means[i] != 0.0:  # otherwise a clique is exhausted, before its separators
                         means[i] /= (row[i] - taken) * share
 
 
@@ -49,23 +49,23 @@ def probabilities(
     counts: Ints,
     means: Floats,
     close: float,
-    floor: float,
+    negligible: float,
     enough: float,
     cells: Ints,
     at: Floats,
 ) -> None:
-    """Pr(f = count) of the cells listed, into `at`; UNKNOWN where rounding leaves it farther than `close` from it.
+    """Pr(f = count) of the listed cells, into `at`; UNKNOWN if rounding leaves an error above `close`.
 
-    Where it is at most `floor` a number that is too, and where it is more than `enough` another one that is more.
+    Results up to `negligible`, and above `enough`, need only be on the right side.
 
     rows, places, signs  a clique's or separator's (n,) marginal counts are in rows[places[j]]; the sign of a clique is
                          1, of a separator minus its multiplicity
-    part                 of a marginal cell's records that are expected in the cell, 1 where cliques have all variables
-    counts, means        (n,) the count asked about, and E f
+    part                 share of a marginal cell's records expected in the cell, 1 if cliques have all variables
+    counts, means        (n,) the count in question, and E f
     """
     for k in range(len(cells)):
         i = cells[k]
-        at[k] = _probability(rows, places, signs, total, part, i, counts[i], means[i], close, floor, enough)
+        at[k] = _probability(rows, places, signs, total, part, i, counts[i], means[i], close, negligible, enough)
 
 
 @inner
@@ -79,10 +79,10 @@ def _probability(
     count: int,
     mean: float,
     close: float,
-    floor: float,
+    negligible: float,
     enough: float,
 ) -> float:
-    """sum_r (-1)^(r - k) C(r, k) E (f)_r / r!, to the r from which it no longer changes."""
+    """sum_r (-1)^(r - k) C(r, k) E (f)_r / r!, up to the r from which it is constant."""
     factors = 0
     for j in range(len(places)):
         factors += abs(signs[j])
@@ -97,7 +97,7 @@ def _probability(
             for _ in range(abs(signs[j])):
                 moment = moment * share if signs[j] > 0 else moment / share
             if moment == 0.0:
-                break  # a clique has no more records
+                break  # a clique is exhausted
         if moment == 0.0:
             break
         if r >= count:
@@ -105,8 +105,8 @@ def _probability(
             noise += ROUNDING * r * (factors + 2) * moment
             if noise > close:
                 return UNKNOWN
-            # sums that end with a term that was added are too large, the others too small (Bonferroni)
-            if found + noise <= floor if (r - count) % 2 == 0 else found - noise > enough:
+            # sums that end with an added term are too large, the others too small (Bonferroni)
+            if found + noise <= negligible if (r - count) % 2 == 0 else found - noise > enough:
                 break
             # from here on each term is less than half the one before, as E (f)_(r+1) <= E f E (f)_r
             if moment < 0.5 * close and mean < 0.5 * (r + 1 - count):

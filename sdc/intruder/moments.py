@@ -1,10 +1,10 @@
-"""How probable true counts are under a decomposable release, from factorial moments: many times as fast as whole laws.
+"""Probabilities of true counts under a decomposable release from factorial moments: many times faster than whole laws.
 
 Chains of hypergeometric laws multiply factorial moments: E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, with (x)_r = x (x -
-1) ... (x - r + 1), because E (m')_r = (m)_r (n')_r / (n_S)_r of a hypergeometric m'. So by inclusion and exclusion
-Pr(f = k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!, a sum of few terms where E f is small. And E f alone excludes most
-cells: the law is that of a sum of independent indicators, as each step composes its generating function with that of
-(1 + z)^n', which keeps all roots real (Szego 1922, Bemerkungen zu einem Satz von J. H. Grace).
+1) ... (x - r + 1), because E (m')_r = (m)_r (n')_r / (n_S)_r of a hypergeometric m'. So by inclusion and exclusion Pr(f
+= k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!, a sum of few terms if E f is small. And E f alone excludes most cells:
+the law is that of a sum of independent indicators, as each step composes its generating function with that of (1 +
+z)^n', which keeps all roots real (Szego 1922, Bemerkungen zu einem Satz von J. H. Grace).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 
-CLOSE = 2e-10  # how far probabilities from factorial moments may be from the exact ones
-HIGHEST = 0.469  # no count of a sum of indicators is more probable than this by its standard deviation
-ROUNDED = 1e-12  # of the square of a mean, more than rounding takes off a variance
-NEVER = -2.0  # below every sum of a probability, which needs no end before it is known
+CLOSE = 2e-10  # maximum error of probabilities from factorial moments
+HIGHEST = 0.469  # no count of a sum of indicators has a larger probability times the standard deviation
+ROUNDED = 1e-12  # relative to the square of a mean, above the rounding of a variance
+NEVER = -2.0  # below every sum of a probability, so that the sum is computed to its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,9 @@ class SumRows:
     """A sum over a junction tree, at n cells.
 
     rows    (slots, n) marginal counts, integers
-    places  where those of a clique or a separator are
-    signs   1 of a clique, minus its multiplicity of a separator
-    part    of a marginal cell's records that are expected in a cell: 1 over the cells of variables that nothing is
-            known of, whose categories are equally likely
+    places  the slot of each clique or separator
+    signs   1 for a clique, minus its multiplicity for a separator
+    part    share of a marginal cell's records expected in a cell: 1 over the number of cells of unknown variables
     """
 
     rows: npt.NDArray[np.signedinteger]
@@ -50,7 +49,7 @@ class SumRows:
 
     @staticmethod
     def of(marginals: CellMarginals, knowledge: Knowledge) -> SumRows:
-        """Of a decomposable release; ReleaseError for any other."""
+        """For a decomposable release; ReleaseError for any other."""
         tree, signs = junction_tree(knowledge), dict[SubTable, int]()
         for sign, sets in ((1, tree.cliques), (-1, tree.separators)):
             for sub_table in sets:
@@ -61,15 +60,15 @@ class SumRows:
         return SumRows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64), part)
 
     def sums(self, total: int) -> tuple[npt.NDArray[np.signedinteger], Counts, Counts, int, float]:
-        """As kernels take them, of a table of so many records."""
+        """The arguments of kernels, for a table of so many records."""
         return self.rows, self.places, self.signs, total, self.part
 
 
 @dataclass(frozen=True, eq=False)
 class TrueCounts:
-    """Which true counts may be probable: of n cells, with counts of 1 or more, in a table of so many records.
+    """Finds true counts that may be probable: of n cells with positive counts.
 
-    least, most  of what is less probable, or more so, it is enough to know that
+    least, most  probabilities below or above these need no exact value
     """
 
     counts: Counts
@@ -79,15 +78,15 @@ class TrueCounts:
 
     @cached_property
     def _within(self) -> Probabilities:
-        """(n, 2) between which E f must lie."""
+        """(n, 2) bounds of E f."""
         most = int(self.counts.max(initial=1))
         within: Probabilities = np.array([expected_counts(k, self.least) for k in range(1, most + 1)])[self.counts - 1]
         return within
 
     def likely(self, tree: SumRows, exactly: Callable[[Counts], Probabilities]) -> tuple[Counts, Probabilities]:
-        """The cells, ascending, whose true count may be as probable as `least`, and how probable it is.
+        """The cells, ascending, whose true count may have a probability of `least`, and the probability.
 
-        `exactly` is asked where rounding spoils the sum: of cells with large counts that are expected to be large.
+        `exactly` is called if rounding spoils the sum: for large counts of cells with large means.
         """
         means = np.empty(len(self.counts))
         kernel.expected(*tree.sums(self.total), 0, means)
@@ -102,9 +101,9 @@ class TrueCounts:
 
 
 def expected_counts(count: int, least: float) -> tuple[float, float]:
-    """Between which E f lies where Pr(f = count) reaches `least`: count least, and where Chernoff's bound meets it.
+    """The range of E f in which Pr(f = count) can reach `least`: from count * least to the limit of Chernoff's bound.
 
-    Pr(f = k) <= E f / k, and for E f > k at most exp(k - E f + k log(E f / k)), as E s^f <= exp((s - 1) E f) of a sum
+    Pr(f = k) <= E f / k, and for E f > k at most exp(k - E f + k log(E f / k)), as E s^f <= exp((s - 1) E f) for a sum
     of indicators. Rounded outwards.
     """
 
@@ -122,15 +121,15 @@ def expected_counts(count: int, least: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """How probable the true and the most likely counts are, of cells of a table of so many records.
+    """Probabilities of the true and the most likely counts of cells of a table.
 
     counts  (n,) the true ones
-    least   of what is less probable it is enough to know that
-    whole   asked for both where rounding spoils the sums: of cells that are expected to be large
+    least   smaller probabilities need no exact value
+    whole   is called for both if rounding spoils the sums: for cells with large means
 
-    The most likely count of a sum of independent indicators is next to its mean, below it or above (Darroch 1964, On
-    the distribution of the number of successes in independent trials), and less probable than 0.469 / sqrt(Var f)
-    (Baillon, Cominetti and Vaisman 2016, A sharp uniform bound for the distribution of sums of Bernoulli trials).
+    The most likely count of a sum of independent indicators is next to its mean (Darroch 1964, On the distribution of
+    the number of successes in independent trials), and less probable than 0.469 / sqrt(Var f) (Baillon, Cominetti and
+    Vaisman 2016, A sharp uniform bound for the distribution of sums of Bernoulli trials).
     """
 
     counts: Counts
@@ -139,7 +138,7 @@ class Modes:
     whole: Callable[[Counts], tuple[Probabilities, Probabilities]]
 
     def of(self, tree: SumRows, cells: Counts) -> tuple[Probabilities, Probabilities]:
-        """Of the cells listed, (m,) each; both 0 where no count is as probable as `least`."""
+        """(m,) each of the listed cells; both 0 if no count has a probability of `least`."""
         means, ratios, sums = np.empty(len(self.counts)), np.empty(len(self.counts)), tree.sums(self.total)
         kernel.expected(*sums, 0, means)
         kernel.expected(*sums, 1, ratios)
@@ -161,8 +160,8 @@ class Modes:
 def at_truth(table: Table, knowledge: Knowledge, rows: Counts) -> Probabilities:
     """(n,) the probability of the true count of each of these rows of the table, under the law `released`.
 
-    Within 2 10^-10 of `hypergeometric.cell_laws`, in a tenth of its time. ReleaseError where the release is not
-    decomposable, or does not show the structural zeros.
+    Within 2 10^-10 of `hypergeometric.cell_laws`, in a tenth of its time. Raises ReleaseError if the release is not
+    decomposable, or does not imply the structural zeros.
     """
     cells = table.codes[rows]
 

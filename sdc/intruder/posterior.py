@@ -1,4 +1,4 @@
-"""The intruder's posterior: under a law of the feasible tables, what is likely of each cell."""
+"""The intruder's posterior: probabilities of cells under a law of the feasible tables."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ from sdc.model.table import Codes, Table
 
 AVERAGE = "average"
 ENGINES = ENUMERATION, HYPERGEOMETRIC, CHAINS = "enumeration", "hypergeometric", "chains"
-FEW_TABLES = 1 << 16  # where there is another exact way, no more of a part are listed
+FEW_TABLES = 1 << 16  # the limit of listed tables of a part if there is another exact method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(Named):
-    """What the released marginals make probable.
+    """Probabilities given the released marginals.
 
     law              its name, or `average`
     alpha            of its prior, None for `released`
     engine           enumeration, of all feasible tables; hypergeometric, explicit for a decomposable release; or
-                     chains, which sample
-    cells            the law of each cell asked about
-    feasible_tables  M(T), None where they were not counted
-    log_probability  log Pr(F | R) of the true table, None where it was sampled
-    entropy          of the law of the tables, in natural units ([DFT] section 4.2); None where it was not summed up
-    log_evidence     log Pr(R | A); None for `released`, which has no prior, where there are structural zeros, and where
-                     it was sampled but for an average
-    equals_released  whether given the release it is the law `released`, as all that the model says is public
-    models           of an average, the laws that it is of
-    standard_errors  Monte Carlo ones of the probabilities of `cells`, and whether chains agree; None where exact
-    log_evidence_error  that of `log_evidence`, None where exact
-    groups           the smallest released group of each of the cells, where attribute disclosure was asked for
+                     chains,
+                     which sample
+    cells            the law of each cell
+    feasible_tables  M(T), None if not counted
+    log_probability  log Pr(F | R) of the true table, None if sampled
+    entropy          of the law of the tables, in natural units ([DFT] section 4.2); None if not computed
+    log_evidence     log Pr(R | A); None for `released`, which has no prior, with structural zeros, and if sampled
+                     except in
+                     an average
+    equals_released  whether the law given the release is `released`, because all of its model is public
+    models           the laws of an average
+    standard_errors  Monte Carlo errors of the probabilities of `cells`; None if exact
+    log_evidence_error  that of `log_evidence`, None if exact
+    groups           the smallest released group of each cell, if attribute disclosure is required
     """
 
     law: str
@@ -71,15 +73,15 @@ class Posterior(Named):
         return f"Posterior of {len(self.cells):,} cells under {self.law}, by {self.engine}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """The cells by names, with their counts and how probable these are, and what is most likely instead."""
+        """The cells by names, with counts and probabilities, and the most likely counts."""
         laws = self.cells
         likely, highest = laws.most_likely
-        told = {"count": laws.counts, "probability": laws.at_truth, "most_likely": likely, "highest": highest}
-        return beside(named_cells(laws.cells, schema), {name: own.tolist() for name, own in told.items()})
+        numbers = {"count": laws.counts, "probability": laws.at_truth, "most_likely": likely, "highest": highest}
+        return beside(named_cells(laws.cells, schema), {name: own.tolist() for name, own in numbers.items()})
 
     @property
     def exact(self) -> bool:
-        """Exact but for rounding; else the probabilities are shares of draws."""
+        """Exact up to rounding; otherwise the probabilities are shares of draws."""
         return self.standard_errors is None
 
 
@@ -87,7 +89,7 @@ class Posterior(Named):
 class Model:
     """A law of an average: its prior probability, and Pr(A | R), which is proportional to Pr(A) Pr(R | A).
 
-    standard_error  Monte Carlo one of `probability`; None where all laws of the average are exact
+    standard_error  Monte Carlo error of `probability`; None if all laws of the average are exact
     """
 
     posterior: Posterior
@@ -104,25 +106,25 @@ def posterior(
     sampling: Sampling | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Posterior:
-    """The posterior of (n, axes) cells under a law, by the cheapest exact engine, by chains where there is none.
+    """The posterior of (n, axes) cells under a law, by the fastest exact engine, or by chains if there is none.
 
-    ReleaseError where no engine takes it.
+    Raises ReleaseError if no engine applies.
     """
     found = exact_posterior(table, knowledge, law, cells)
     return found or by_chains(table, knowledge, law, cells, sampling or Sampling(), executor)
 
 
 def of_axes(found: Posterior, schema: Schema) -> Posterior:
-    """What was found of cells with codes of all variables, as of those of the axes."""
+    """The posterior with cells in codes of the axes instead of all variables."""
     cells = replace(found.cells, cells=found.cells.cells[:, list(schema.axes)])
     models = tuple(replace(model, posterior=of_axes(model.posterior, schema)) for model in found.models)
     return replace(found, cells=cells, models=models)
 
 
 def exact_posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior | None:
-    """The same, None where no exact engine gives it."""
+    """The posterior by an exact engine, None if there is none."""
     if not table.schema.levels.is_flat:
-        # engines take every level for a variable of its own
+        # engines treat every level as a variable of its own
         flat = exact_posterior(table.flat, knowledge.flat, law, table.schema.columns(cells))
         return flat and of_axes(flat, table.schema)
     check_zeros(law, knowledge)
@@ -138,7 +140,7 @@ def exact_posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) 
 def by_chains(
     table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
 ) -> Posterior:
-    """The same, sampled even where there is an exact law: until the error asked for is reached, or all may be drawn."""
+    """The posterior by sampling, even if there is an exact law, until the required error or the limit is reached."""
     if not table.schema.levels.is_flat:
         flat = by_chains(table.flat, knowledge.flat, law, table.schema.columns(cells), sampling, executor)
         return of_axes(flat, table.schema)
@@ -152,14 +154,14 @@ def by_chains(
 
 def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, max_tables: int) -> Posterior:
     found = enumerated(table, knowledge, law, max_tables)
-    told = _exact(table, knowledge, law, found.laws(cells), ENUMERATION, found.log_probability_of_truth)
-    return replace(told, feasible_tables=found.feasible_tables, entropy=found.entropy)
+    exact = _exact(table, knowledge, law, found.laws(cells), ENUMERATION, found.log_probability_of_truth)
+    return replace(exact, feasible_tables=found.feasible_tables, entropy=found.entropy)
 
 
 def _by_tree(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
     laws = hypergeometric.cell_laws(table, knowledge, cells)
-    told = _exact(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
-    return replace(told, entropy=hypergeometric.entropy(table, knowledge))
+    exact = _exact(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
+    return replace(exact, entropy=hypergeometric.entropy(table, knowledge))
 
 
 def _exact(
@@ -175,9 +177,9 @@ def _exact(
 def posterior_facts(
     found: Posterior, bounds: CellBounds, schema: Schema, threshold: float, losses: Losses | None = None
 ) -> dict[str, Any]:
-    """As documents have it, with the bounds of its cells; probabilities, and their errors, are of counts from `from`.
+    """The fields of a document, with the bounds of its cells; probabilities and errors are of counts from `from`.
 
-    losses  of whom claims something of the cells, and of the agency, for the disclosure risk
+    losses  of the intruder and the agency, for the disclosure risk
     """
     laws, tables, errors = found.cells, found.feasible_tables, found.standard_errors
     highest = laws.most_likely[1]
@@ -227,18 +229,16 @@ def _law_facts(found: Posterior) -> dict[str, Any]:
 
 
 def _of_each(laws: CellLaws, values: Probabilities) -> list[list[float]]:
-    """Of each cell those of its counts."""
     return [values[begin:end].tolist() for begin, end in pairwise(laws.start)]
 
 
 def _losses(losses: Losses, laws: CellLaws) -> dict[str, Any]:
-    """What an intruder claims of the cells, and what that costs the agency in the mean."""
     claims = losses.claims(laws.at_truth, laws.most_likely[1])
     return {**plain(Losses, losses), "claims": plain(Claims, claims), "disclosure_risk": losses.risk(claims)}
 
 
 def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[str, Any] | None:
-    """How many cells hold their share of a released group: for certain, not at all, and probably."""
+    """The number of cells with their share of a released group: certainly, not at all, and probably."""
     if (groups := found.groups) is None:
         return None
     return {
@@ -250,7 +250,7 @@ def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[
 
 
 def _group_facts(found: Posterior, schema: Schema) -> list[Any]:
-    """Of each cell its smallest released group, and how probably the cell holds the share of it."""
+    """For each cell its smallest released group, and the probability of holding the share of it."""
     if (groups := found.groups) is None:
         return [None] * len(found.cells)
     named = [st.names(sub_table, schema) for sub_table in groups.sub_tables.tolist()]

@@ -1,4 +1,4 @@
-"""What a refusal tells: what is left possible to an intruder who also knows the settings, and what was not released."""
+"""Information in refusals: what stays possible for an intruder who knows settings and refused tables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sdc.model.cell_bounds import Intervals, is_wide
 
 @dataclass(frozen=True, eq=False)
 class Refusals:
-    """The feasible tables of which the same settings would have made the same release ([DFT] section 6, Meek).
+    """The feasible tables for which the same settings give the same release ([DFT] section 6, Meek).
 
     feasible_tables  M(T): all that agree with the release
-    alike            how many of them lead to it, the true table among them
-    possible, left   (n, 2) int64 the ranges of the at-risk cells over all of them, and over those alike
-    at_truth         (n,) the probability of each one's true count where those alike are equally likely
-    own_possible, own_left  (m, 2) the same of every small cell of sub-tables in part, view by view in C order
-    reason           why this is not known; then the arrays are without a cell
+    alike            how many of them lead to it, the true table included
+    possible, left   (n, 2) int64 ranges of the at-risk cells over all of them, and over those alike
+    at_truth         (n,) probability of each true count if those alike are equally likely
+    own_possible, own_left  (m, 2) the ranges of small cells of suppressed tables, view by view in C order
+    reason           why this is unknown; then the arrays are empty
     """
 
     feasible_tables: int | None
@@ -33,12 +33,12 @@ class Refusals:
 
     @staticmethod
     def none(reason: str) -> Refusals:
-        """Where it is not known."""
+        """An unknown result."""
         nothing = np.empty((0, 2), np.int64)
         return Refusals(None, None, nothing, nothing, np.empty(0), nothing, nothing, reason)
 
     def narrowed(self, min_width: int) -> tuple[int, int]:
-        """Of at-risk cells and of small ones of sub-tables in part how many fall below a width that they have else."""
+        """How many at-risk cells, and small cells of suppressed tables, fall below a width that they have otherwise."""
 
         def below(possible: Intervals, left: Intervals) -> int:
             return int((is_wide(np.ptp(possible, axis=1), min_width) & ~is_wide(np.ptp(left, axis=1), min_width)).sum())

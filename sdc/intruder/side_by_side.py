@@ -1,4 +1,4 @@
-"""The measures of [DFT] sections 3 and 4 side by side, of a release and of the least that might go out instead."""
+"""The measures of [DFT] sections 3 and 4 side by side, for a release and for minimal alternatives."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sdc.model.table import Counts, Table
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What one release leaves possible, and what it makes likely, of n at-risk cells.
+    """The possible ranges and probabilities of n at-risk cells under one release.
 
     name        of the release
-    sub_tables  that it has, without the grand total
+    sub_tables  number, without the grand total
     bounds      of the cells
-    summary     of the law, with the reason where no exact engine gives it
+    summary     of the law, with the reason if no exact engine gives it
     """
 
     name: str
@@ -36,9 +36,9 @@ class Measured:
     summary: Summary
 
     def facts(self, threshold: float, losses: Losses | None) -> dict[str, Any]:
-        """Each measure by its name, None where it is not known; see `sampled` and `reason` for why."""
+        """Each measure by name, None if unknown; `sampled` and `reason` explain why."""
         widths, tables = self.bounds.outer_width, self.summary.feasible_tables
-        told: Mapping[str, Any] = {} if self.summary.reason is not None else self._of_law(threshold, losses)
+        of_law: Mapping[str, Any] = {} if self.summary.reason is not None else self._of_law(threshold, losses)
         return {
             "release": self.name,
             "sub_tables": self.sub_tables,
@@ -53,7 +53,7 @@ class Measured:
             "reason": self.summary.reason,
             "sampled": self.summary.diagnostics is not None,
             **dict.fromkeys(_OF_LAW),
-            **told,
+            **of_law,
         }
 
     def _of_law(self, threshold: float, losses: Losses | None) -> dict[str, Any]:
@@ -67,7 +67,7 @@ _OF_LAW = ("log_probability_of_true_table", "entropy", "identified", "disclosure
 
 
 def least_releases(table: Table, known: Knowledge, rows: Counts) -> tuple[Measured, ...]:
-    """Of nothing beside what is known, and of the one-way sub-tables, under the law `released`."""
+    """Releases of prior knowledge only, and of the one-way sub-tables, under the law `released`."""
     one_way = Release.of(1 << variable for variable in range(len(table.schema)))
     return (
         _measured("one-way sub-tables", table, known.plus(one_way), rows),
@@ -81,7 +81,7 @@ def _measured(name: str, table: Table, known: Knowledge, rows: Counts) -> Measur
     if found is None:
         summary = Summary.none(law, "structural zeros and other facts that are known leave no exact engine for it")
     else:
-        told = found.engine, found.feasible_tables, found.log_probability, found.equals_released, None
+        of_law = found.engine, found.feasible_tables, found.log_probability, found.equals_released, None
         of_cells = found.cells.at_truth, np.empty(0), *found.cells.most_likely
-        summary = Summary(found.law, found.alpha, None, *told, *of_cells, found.entropy)
+        summary = Summary(found.law, found.alpha, None, *of_law, *of_cells, found.entropy)
     return Measured(name, sub_tables, cell_bounds(table, known, cells), summary)

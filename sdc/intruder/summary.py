@@ -1,4 +1,4 @@
-"""Summaries of posteriors: of each at-risk cell how probable its true count is, under a list of laws and priors."""
+"""Summaries of posteriors: the probability of each at-risk cell's true count, under several laws and priors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from sdc.model.table import Codes, Counts, Table
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is kept of a posterior of n cells; of one that no engine gives, the reason, and arrays without a cell.
+    """The summary of a posterior of n cells; if no engine gives it, a reason and empty arrays.
 
     law, alpha, engine, feasible_tables, log_probability, entropy, equals_released, diagnostics  see `Posterior`
-    at_truth     (n,) the probability of each cell's true count
-    disclosing   (n,) that it holds all, or nearly all, of a released group, see `Groups`
-    most_likely  (n,) its most likely count, and `highest` (n,) how probable that is
+    at_truth     (n,) probability of each cell's true count
+    disclosing   (n,) probability of holding all, or nearly all, of a released group, see `Groups`
+    most_likely  (n,) the most likely count, and `highest` (n,) its probability
     """
 
     law: str
@@ -50,31 +50,29 @@ class Summary:
 
     @staticmethod
     def of(found: Posterior, groups: Groups) -> Summary:
-        """Of a posterior of the at-risk cells."""
-        told = found.engine, found.feasible_tables, found.log_probability, found.equals_released
+        """The summary of a posterior of the at-risk cells."""
+        of_law = found.engine, found.feasible_tables, found.log_probability, found.equals_released
         of_cells = found.cells.at_truth, groups.probabilities(found.cells), *found.cells.most_likely
-        return Summary(found.law, found.alpha, None, *told, found.diagnostics, *of_cells, found.entropy)
+        return Summary(found.law, found.alpha, None, *of_law, found.diagnostics, *of_cells, found.entropy)
 
     def identified(self, threshold: float) -> float:
-        """See `measures.identified`."""
         return identified(self.at_truth, self.highest, threshold)
 
     def above(self, threshold: float) -> float:
-        """See `measures.above`."""
         return above(self.at_truth, threshold)
 
     def disclosed(self, threshold: float) -> int:
-        """How many cells more probably hold all, or nearly all, of a released group."""
+        """The number of cells that hold all, or nearly all, of a released group with a larger probability."""
         return int((self.disclosing > threshold + EQUAL).sum())
 
     @staticmethod
     def none(law: Law, reason: str) -> Summary:
-        """Where no engine gives the law."""
+        """A law that no engine gives."""
         return Summary(law.name, law.alpha, reason, None, None, None, False, None)
 
 
 def laws_of(names: Sequence[str], alphas: Sequence[float], schema: Schema) -> list[Law]:
-    """Each law with each alpha, and once where it has none of its own; InputError as for `law_of`."""
+    """Each law with each alpha, or once if it has none; InputError as for `law_of`."""
     found = [law_of(name, schema, alpha) for name in names for alpha in alphas]
     return list(dict.fromkeys(found))
 
@@ -87,20 +85,19 @@ def summaries(
     groups: Groups,
     sampling: Sampling,
     executor: Executor = IN_PROCESS,
-    tell: Callable[[Summary], None] = lambda summary: None,
-    kept: Sequence[Summary] = (),
+    report: Callable[[Summary], None] = lambda summary: None,
+    done: Sequence[Summary] = (),
 ) -> tuple[Summary, ...]:
-    """Of (n, variables) at-risk cells, and their groups, the summary under each law, in their order.
+    """The summary of (n, variables) at-risk cells and their groups under each law, in order.
 
-    `tell` hears of each; those of the first laws may be `kept` from a run that ended before all were found.
-
-    What no engine gives is no fault of the release: it is said, and the other laws are asked.
+    `report` is called with each; `done` are those of the first laws from an interrupted run. If no engine gives a law,
+    its summary has the reason, and the other laws follow.
     """
-    found = list(kept)
-    for law in laws[len(kept) :]:
+    found = list(done)
+    for law in laws[len(done) :]:
         try:
             found.append(Summary.of(posterior(table, knowledge, law, cells, sampling, executor), groups))
         except ReleaseError as error:
             found.append(Summary.none(law, str(error)))
-        tell(found[-1])
+        report(found[-1])
     return tuple(found)

@@ -1,1 +1,1 @@
-"""The nouns: schema, sub-table, release, table, graph, bounds of cells. NumPy and NetworkX only."""
+"""The data model: schema, sub-table, release, table, graph, cell bounds. It uses NumPy and NetworkX only."""

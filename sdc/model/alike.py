@@ -1,4 +1,4 @@
-"""Names that are alike: spellings of what a reader takes for one name, such as Alba, "Alba " and ALBA, or 1 and 1.0."""
+"""Similar names: spellings that a reader takes for one name, such as Alba, "Alba " and ALBA, or 1 and 1.0."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _DECIMAL = {
     sign: re.compile(rf"([-+]?)([0-9]{{0,99}}){re.escape(sign)}?([0-9]{{0,99}})(?:[eE]([-+]?[0-9]{{1,4}}))?")
     for sign in (".", ",")
 }
-_CODE = re.compile(r"[-+]?0[0-9]")  # how no number begins
+_CODE = re.compile(r"[-+]?0[0-9]")  # no number starts so
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0").union(map(chr, range(0xFE00, 0xFE10)))
 
 
 @lru_cache(1 << 16)
 def alike_key(name: str, sign: str = ".") -> str:
-    """The same text for all names that are alike, and for no others.
+    """A key that similar names share, and only those.
 
-    Names are alike if they are equal after NFC, removal of marks without width, case folding, and each run of blanks
-    made one, with none at the ends; or if they are the same decimal number. 01 is no number but a code.
+    Names are similar if they are equal after NFC normalisation, removal of zero-width marks, case folding and reduction
+    of blanks (runs become one, ends are stripped), or if they are the same decimal number. 01 is a code, not a number.
     """
     if not name.isascii():
         name = _seen(unicodedata.normalize("NFC", name))
@@ -36,7 +36,7 @@ def alike_key(name: str, sign: str = ".") -> str:
 
 
 def alikes(names: Iterable[str], first: Collection[str] = (), decimal: str = ".") -> dict[str, str]:
-    """Of names that are alike each but one, with that: one of the first, the shortest, the lowest by code point."""
+    """Map similar names to one of them: one of `first`, else the shortest, else the lowest by code point."""
     spelled: dict[str, str] = {}
     others: dict[str, str] = {}
     for name in sorted(names, key=lambda name: (name not in first, len(name), name)):
@@ -47,7 +47,7 @@ def alikes(names: Iterable[str], first: Collection[str] = (), decimal: str = "."
 
 
 def differences(pairs: Mapping[str, str]) -> str:
-    """In what names differ from those that they are alike, without quoting any."""
+    """How similar names differ, without quoting them."""
     kinds: dict[str, Callable[[str], str]] = {
         "composed accents": lambda name: unicodedata.normalize("NFC", name),
         "marks without width": _seen,
@@ -65,7 +65,7 @@ def differences(pairs: Mapping[str, str]) -> str:
 
 
 def require_apart(pairs: Mapping[str, str], what: str, remedy: str) -> None:
-    """InputError where names are alike, see `alikes`: `what` has them, `remedy` says what to do; the detail has all."""
+    """InputError for similar names, see `alikes`. `what` has them, `remedy` is the advice; the detail lists all."""
     if pairs:
         raise InputError(
             f"{what} has {len(pairs)} values that are alike others but for {differences(pairs)}; {remedy}",
@@ -78,7 +78,7 @@ def _seen(name: str) -> str:
 
 
 def decimal_of(text: str, sign: str = ".") -> tuple[int, int] | None:
-    """A decimal number as an integer that ends in no 0, and the power of ten that it is multiplied by; None for others.
+    """A decimal number as an integer without trailing zeros and its power of ten; None for other texts.
 
     sign  the decimal sign, a point or a comma; 1_200, 1,200.5, infinity and digits of other scripts are no numbers
     """

@@ -1,4 +1,4 @@
-"""Bounds of cells, in three kinds: outer contains the sharp range, inner lies inside it, exact is both."""
+"""Bounds of cells: outer bounds contain the sharp range, inner ones lie inside it, exact ones are both."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def is_wide(width: int | Counts, least: int) -> bool | npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CellBounds(Named):
-    """What is known of the sharp bounds of some cells under a release.
+    """Bounds of some cells under a release.
 
     cells   (n, axes) uint16 codes
     counts  (n,) int64 true counts
-    outer   (n, 2) int64, contains the sharp range [LB, UB]
-    inner   (n, 2) int64, both ends reached by feasible tables, so it lies inside the sharp range
-    method  name of the method that gave them
+    outer   (n, 2) int64, contain the sharp range [LB, UB]
+    inner   (n, 2) int64, reached by feasible tables, so inside the sharp range
+    method  name of the method
 
-    ValueError where the count is not inside the inner interval, though the true table is feasible,
-    or the inner interval not inside the outer one: one of them is wrong.
+    Raises ValueError if a count is outside its inner interval, or an inner interval outside the outer one: then one of
+    them is wrong, because the true table is feasible.
     """
 
     cells: Codes
@@ -49,8 +49,7 @@ class CellBounds(Named):
 
     def __post_init__(self) -> None:
         freeze(self, "cells", "counts", "outer", "inner")
-        # whatever method: the true table is feasible, so its count is inside both intervals. A method that is wrong on
-        # a small count mostly shows here, before anything rests on it
+        # the true table is feasible: this check finds most errors of a method before anything rests on them
         ordered = [self.outer[:, 0], self.inner[:, 0], self.counts, self.inner[:, 1], self.outer[:, 1]]
         wrong = np.any([low > high for low, high in pairwise(ordered)], axis=0)
         if wrong.any():
@@ -68,39 +67,39 @@ class CellBounds(Named):
         return f"Bounds of {len(self):,} cells by {self.method}, {int(self.exact.sum()):,} of them exact"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """The cells by names, with their counts and bounds."""
+        """The cells by names, with counts and bounds."""
         return beside(named_cells(self.cells, schema), {name: own.tolist() for name, own in self.numbers.items()})
 
     @property
     def numbers(self) -> dict[str, npt.NDArray[Any]]:
-        """Counts and bounds, column by column."""
+        """Counts and bounds by column."""
         both = {"outer": self.outer, "inner": self.inner}
         ends = {f"{kind}_{end}": own[:, at] for kind, own in both.items() for at, end in enumerate(("lower", "upper"))}
         return {"count": self.counts, **ends, "exact": self.exact}
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:
-        """(n,) where both intervals agree: then they are the sharp bounds."""
+        """(n,) where both intervals agree and so are sharp."""
         equal: npt.NDArray[np.bool_] = (self.outer == self.inner).all(axis=1)
         return equal
 
     @property
     def outer_width(self) -> Counts:
-        """(n,) records, at least the sharp width: below what is required it proves a cell unsafe."""
+        """(n,) records, at least the sharp width: a value below the required width proves a cell unsafe."""
         return self.outer[:, 1] - self.outer[:, 0]
 
     @property
     def inner_width(self) -> Counts:
-        """(n,) records, at most the sharp width: from what is required on it proves a cell safe."""
+        """(n,) records, at most the sharp width: a value of at least the required width proves a cell safe."""
         return self.inner[:, 1] - self.inner[:, 0]
 
     def rows(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> CellBounds:
-        """The bounds of some of the cells, by their numbers or by (n,) flags."""
+        """The bounds of some cells, by row numbers or (n,) flags."""
         return CellBounds(self.cells[rows], self.counts[rows], self.outer[rows], self.inner[rows], self.method)
 
     @staticmethod
     def concatenated(parts: Sequence[CellBounds]) -> CellBounds:
-        """The bounds of different cells, one part after the other; ValueError where there is no part."""
+        """The bounds of different cells, in order; ValueError without parts."""
         methods = dict.fromkeys(name for part in parts for name in part.method.split(" + "))
         return CellBounds(
             np.concatenate([part.cells for part in parts]),
@@ -111,9 +110,9 @@ class CellBounds(Named):
         )
 
     def meet(self, other: CellBounds) -> CellBounds:
-        """Both sources together: the narrower outer and the wider inner intervals of the same cells.
+        """Combine two sources for the same cells: the narrower outer and the wider inner intervals.
 
-        ValueError where the cells are not the same, or the two contradict each other.
+        Raises ValueError if the cells differ or the sources contradict each other.
         """
         if not np.array_equal(self.cells, other.cells):
             raise ValueError("the two bounds are of different cells; give both the same cells in the same order")
@@ -127,7 +126,7 @@ class CellBounds(Named):
         )
 
     def narrowed(self, rows: npt.NDArray[np.integer], finer: CellBounds) -> CellBounds:
-        """These bounds with those of some rows met with `finer`, which has the same cells in that order."""
+        """These bounds, with some rows combined with `finer`, which has these cells in that order."""
         met = self.rows(rows).meet(finer)
         outer, inner = self.outer.copy(), self.inner.copy()
         outer[rows], inner[rows] = met.outer, met.inner
@@ -137,13 +136,12 @@ class CellBounds(Named):
 def combine(parts: Sequence[Intervals], between: Counts) -> Intervals:
     """(n, 2) intervals of cells from those of their marginal cells in components ([DKS], reducible models).
 
-    UB = min_j UB_j(i_Cj), LB = max(0, sum_j LB_j(i_Cj) - sum_j n_Sj(i_Sj)) for components C_j and separators S_j that
-    are released; `between` is the sum over the separators. Any feasible integer tables of two components agree on the
-    separator; at each of its cells they are the margins of a two-way table, which has integer solutions with every
-    value in the Frechet range. So exact bounds of the components give exact bounds, inner ones inner and outer ones
-    outer.
+    UB = min_j UB_j(i_Cj), LB = max(0, sum_j LB_j(i_Cj) - sum_j n_Sj(i_Sj)) for components C_j and released separators
+    S_j; `between` is the sum over the separators. Feasible integer tables of two components agree on the separator; at
+    each of its cells they are the margins of a two-way table, which has integer solutions for every value in the
+    Frechet range. So exact bounds combine to exact ones, inner to inner and outer to outer ones.
     """
-    # at most 63 components and 62 separators of at most 2^53 records each: int64 cannot wrap
+    # int64 cannot overflow: at most 63 components and 62 separators of at most 2^53 records each
     lower = sum((part[:, 0] for part in parts), -between)
     upper = np.min([part[:, 1] for part in parts], axis=0)
     return np.stack([np.maximum(lower, 0), upper], axis=1)

@@ -1,4 +1,4 @@
-"""Documents as dataclasses declare them, in both directions, and how values that JSON does not have stand in them."""
+"""JSON documents as dataclasses declare them: reading, writing, and conversion of values that JSON lacks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class InDocuments:
-    """Annotates a type for pydantic, to which a schema is given as context where a document has names.
+    """An annotation for pydantic. A schema is given as context if the document has names.
 
-    kind   the type that JSON has instead
-    write  what stands in the document
-    read   the value that it stands for; ValueError or InputError where it stands for none
+    kind   the JSON type
+    write  from value to document
+    read   from document to value; ValueError or InputError for an invalid one
     """
 
     kind: Any
@@ -41,12 +41,12 @@ class InDocuments:
 
 
 def listed(kind: Any, dtype: Any, *shape: int) -> InDocuments:
-    """Of an array of this type: lists, of which pydantic sees the kind; the shape is one of `reshape`."""
+    """Arrays of this type as nested lists; the shape is one of `reshape`."""
     return InDocuments(kind, lambda array, _: array.tolist(), lambda found, _: np.array(found, dtype).reshape(shape))
 
 
 def _adapter_of(kind: Any) -> Any:
-    from pydantic import TypeAdapter  # here: to import it takes longer than all of the model
+    from pydantic import TypeAdapter  # imported here: it takes longer than all of the model
 
     return TypeAdapter(kind)
 
@@ -55,51 +55,50 @@ _adapter: Callable[[Any], Any] = cache(_adapter_of)
 
 
 def plain(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any = None) -> Any:
-    """As mappings, sequences, numbers and texts, by the names of a schema, without what pydantic is to exclude.
+    """The value as mappings, sequences, numbers and texts, by the names of a schema, without excluded fields.
 
-    A number is written as it is, whichever kind is declared; ValueError for any other value of another type.
+    Numbers are written as they are; ValueError for other values of an undeclared type.
     """
     return _adapter(kind).dump_python(value, context=schema, exclude=leave_out, warnings="error")
 
 
 def sparse(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any = None) -> dict[str, Any]:
-    """As `plain`, without the fields of a dataclass that are as they are by default."""
+    """As `plain`, without fields that have their defaults."""
     own: tuple[Field[Any], ...] = fields(kind)  # type: ignore[arg-type]  # only of dataclasses
     usual = {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in own}
     content = plain(kind, value, schema, leave_out).items()
-    return {name: told for name, told in content if getattr(value, name) != usual[name]}
+    return {name: content_of_field for name, content_of_field in content if getattr(value, name) != usual[name]}
 
 
 def picked(value: object, *names: str) -> dict[str, Any]:
-    """Some of its attributes, by name."""
+    """Some attributes by name."""
     return {name: getattr(value, name) for name in names}
 
 
 def rows(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
-    """Columns of equal length row by row, numbers of arrays as JSON has them."""
+    """Columns of equal length as rows, with numbers as JSON has them."""
     plain_columns = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values())
     return [dict(zip(columns, row, strict=True)) for row in zip(*plain_columns, strict=True)]
 
 
 def typed(kind: type[T], content: Any, path: Path, schema: Schema | None = None) -> T:
-    """What `plain` gave, read from this file.
+    """The inverse of `plain`, for a file.
 
-    RunFolderError names the file where the content is of another shape, has keys that are not declared, or names a
-    variable that the schema does not have.
+    Raises RunFolderError with the file's name for another shape, undeclared keys or unknown variables.
     """
     from pydantic import ValidationError
 
     try:
-        # as JSON, in which pydantic is strict and still takes a list for a tuple
+        # as JSON, for which pydantic is strict but accepts a list for a tuple
         found: T = _adapter(kind).validate_json(json.dumps(content), strict=True, extra="forbid", context=schema)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise damaged(path, ": ".join([*map(str, first["loc"]), first["msg"]])) from error
+        raise corrupt(path, ": ".join([*map(str, first["loc"]), first["msg"]])) from error
     except InputError as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
     return found
 
 
-def damaged(path: Path, fault: object) -> RunFolderError:
-    """What refuses a file whose content is not what a build writes."""
-    return RunFolderError(f"{path} is damaged: {fault}; remove the run folder and run again")
+def corrupt(path: Path, problem: object) -> RunFolderError:
+    """The error for a file whose content no build writes."""
+    return RunFolderError(f"{path} is corrupt: {problem}; remove the run folder and run again")

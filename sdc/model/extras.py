@@ -1,4 +1,4 @@
-"""Packages that only some settings need, and the extra of this distribution that installs each of them."""
+"""Optional packages, and the extra that installs each."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ EXTRAS = {
 
 
 def require_packages(what: str, *modules: str, instead: str = "") -> None:
-    """Raise MissingLibraryError if a module is not installed. Call it before any work.
+    """Raise MissingLibraryError if a module is missing. Call it before any work.
 
-    The message says what needs the packages, which command installs them, and what can be done `instead`.
+    The message has what needs the packages, the command that installs them, and the alternative `instead`.
     """
     if missing := [module for module in modules if find_spec(module) is None]:
         names = " and ".join(module.replace("_", "-") for module in missing)

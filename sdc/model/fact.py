@@ -97,7 +97,7 @@ class Fact:
     def label(self, schema: Schema) -> str:
         """By names: `age*sex where region = north or south`."""
         # of a variable with one code that alone is told
-        kept = schema.levels.telling(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
+        kept = schema.levels.finest(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
         where = " and ".join(_named(schema, v, codes) for v, codes in self.universe)
         return st.label(kept, schema) + (f" where {where}" if where else "")
 
@@ -191,7 +191,7 @@ class Fact:
         low, high = np.zeros((2, len(cells)), np.int64)
         if self.intervals is not None:
             schema = table.schema
-            space = schema.space(st.members(schema.levels.telling(self.view)))
+            space = schema.space(st.members(schema.levels.finest(self.view)))
             place = space.matching(self.intervals.cells, schema.marginal_cells(cells, self.view))
             hit = place >= 0
             counts = table.marginal_at(self.view, cells[hit])

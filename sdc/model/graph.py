@@ -1,6 +1,6 @@
 """Graphs of releases as bit sets: cliques, separators, components, and decomposable releases around and within one.
 
-A search asks thousands of times, so this is not NetworkX; the tests judge each algorithm by it.
+Searches call these thousands of times, so they do not use NetworkX; the tests compare each algorithm with it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MAX_STEPS = 4096  # starts times frontier elements: each clique of a sequence is
 class Decomposition:
     """Cliques C_j and separators S_j, with multiplicity, of a decomposable release.
 
-    In perfect order: the part of clique j that earlier cliques have is separators[j - 1], and it
-    lies within one of them (running intersection). A separator may be empty.
+    In perfect order: separators[j - 1] is the part of clique j that earlier cliques have, and it lies within one of
+    them (running intersection). A separator may be empty.
     """
 
     cliques: tuple[SubTable, ...]
@@ -33,12 +33,12 @@ class Decomposition:
 
     @property
     def variables(self) -> SubTable:
-        """Those of any clique."""
+        """starts, fewer for frontiers of more than 1,024 elements, since a search pays for each."""
         return st.union(self.cliques)
 
 
 def independence_graph(subtables: Iterable[SubTable], variables: int) -> Adjacency:
-    """Neighbours of each variable: those it shares one of the sub-tables with."""
+    """The neighbours of each variable: two variables are adjacent if a sub-table has both."""
     neighbours = [0] * variables
     for element in subtables:
         for v in st.members(element):
@@ -47,9 +47,8 @@ def independence_graph(subtables: Iterable[SubTable], variables: int) -> Adjacen
 
 
 def elimination_cliques(graph: Adjacency, order: Sequence[int]) -> tuple[SubTable, ...]:
-    """Maximal cliques of the graph filled along an elimination order.
-
-    The filled graph is the graph itself exactly when the order is perfect.
+    """Maximal cliques of the graph filled along an elimination order; the filled graph equals it iff the order is
+    perfect.
     """
     neighbours = list(graph)
     found = []
@@ -58,8 +57,7 @@ def elimination_cliques(graph: Adjacency, order: Sequence[int]) -> tuple[SubTabl
         found.append(around | 1 << v)
         for u in st.members(around):
             neighbours[u] = (neighbours[u] | around) & ~(1 << u) & ~(1 << v)
-    # each maximal clique of the filled graph is found where the first of its variables is eliminated; the others found
-    # lie within one
+    # each maximal clique appears at its first eliminated variable; the other sets lie within one
     return st.maximal(found)
 
 
@@ -70,7 +68,7 @@ def maximum_cardinality_order(graph: Adjacency) -> tuple[int, ...]:
     """
     left, numbered, order = set(range(len(graph))), 0, []
     while left:
-        # ties by number: the order, and all that is printed in it, is the same on every machine
+        # ties by number, so that every machine gives the same order
         v = max(left, key=lambda u: ((graph[u] & numbered).bit_count(), -u))
         left.remove(v)
         numbered |= 1 << v
@@ -83,8 +81,8 @@ def minimum_fill_order(graph: Adjacency) -> tuple[int, ...]:
     """Elimination order that adds fewest edges at each step; ties go to the smallest variable."""
     neighbours, left, order = list(graph), set(range(len(graph))), []
     while left:
-        # a heuristic: the least fill of all is NP-hard to find (Yannakakis 1981). Any order gives a cover, and so inner
-        # bounds; little fill keeps the cover near the release
+        # a heuristic, since minimum fill is NP-hard (Yannakakis 1981). Any order gives a cover and inner bounds; little
+        # fill keeps the cover near the release
         v = min(left, key=lambda u: (_fill(neighbours, u), u))
         left.remove(v)
         order.append(v)
@@ -97,7 +95,7 @@ def minimum_fill_order(graph: Adjacency) -> tuple[int, ...]:
 def _fill(neighbours: Sequence[int], v: int) -> int:
     around = neighbours[v]
     missing = sum((around & ~neighbours[u] & ~(1 << u)).bit_count() for u in st.members(around))
-    # each edge that is missing was counted at both of its ends
+    # each missing edge was counted at both ends
     return missing // 2
 
 
@@ -108,17 +106,16 @@ def is_chordal(graph: Adjacency) -> bool:
 
 
 def decompose(release: Release, variables: int) -> Decomposition | None:
-    """Cliques and separators of a decomposable release; None where it is not decomposable.
+    """Cliques and separators of a decomposable release; None for others.
 
-    A release is decomposable when its frontier is the set of maximal cliques of a chordal graph
-    ([DKS] section 2). A variable in no sub-table belongs to no clique.
+    A release is decomposable if its frontier is the set of maximal cliques of a chordal graph ([DKS] section 2). A
+    variable in no sub-table belongs to no clique.
     """
     graph = independence_graph(release.frontier, variables)
     cliques = elimination_cliques(graph, maximum_cardinality_order(graph))
-    # a variable in no sub-table is a vertex without neighbours, whose clique is not released
+    # a variable in no sub-table is an isolated vertex, whose clique is not released
     covered = st.maximal([st.GRAND_TOTAL, *(c for c in cliques if st.is_within(c, release.variables))])
-    # equal cliques mean equal graphs: nothing was filled in, so the graph is chordal, and each of its cliques is
-    # released
+    # equal cliques mean equal graphs: nothing was filled, so the graph is chordal and each clique is released
     if covered != release.frontier:
         return None
     return perfect_sequence(release.frontier)
@@ -127,8 +124,8 @@ def decompose(release: Release, variables: int) -> Decomposition | None:
 def chordal_cover(release: Release, variables: int) -> Release:
     """A small decomposable release that contains the given one: its graph filled by minimum fill.
 
-    Variables in no sub-table stay out. Every table feasible for the cover is feasible for the
-    release, so bounds under the cover are inner bounds under the release.
+    Variables in no sub-table stay out. Tables feasible for the cover are feasible for the release, so bounds under the
+    cover are inner bounds under the release.
     """
     graph = independence_graph(release.frontier, variables)
     filled = elimination_cliques(graph, minimum_fill_order(graph))
@@ -136,16 +133,16 @@ def chordal_cover(release: Release, variables: int) -> Release:
 
 
 def perfect_sequence(cliques: Sequence[SubTable]) -> Decomposition:
-    """The cliques of a chordal graph ordered by a maximum weight spanning tree (Prim), from the first.
+    """Order the cliques of a chordal graph along a maximum weight spanning tree (Prim), starting from the first.
 
-    With the separators' sizes as weights every such tree is a junction tree (Jensen and Jensen 1994). The first clique
-    is that given first; ties go to the smallest number. O(cliques^2). IndexError without a clique.
+    With the separators' sizes as weights, every such tree is a junction tree (Jensen and Jensen 1994). Ties go to the
+    smallest number. O(cliques^2). IndexError without a clique.
     """
     ordered, separators = [cliques[0]], []
-    # of each clique left what it shares with those before: most variables, with the first that has so many
+    # by remaining clique, its intersection with earlier ones: most variables, ties to the first
     shared = {clique: clique & cliques[0] for clique in cliques[1:]}
     while shared:
-        # an edge of size 0 is taken last, so that a component is finished before the next one is begun
+        # an edge of size 0 comes last, so that components are finished one by one
         clique = max(shared, key=lambda c: (st.dimension(shared[c]), -c))
         ordered.append(clique)
         separators.append(shared.pop(clique))
@@ -156,25 +153,24 @@ def perfect_sequence(cliques: Sequence[SubTable]) -> Decomposition:
 
 
 def components(graph: Adjacency, release: Release) -> Decomposition:
-    """The finest split of a graph into components at separators that the release has, in perfect order.
+    """The finest split of a graph into components at released separators, in perfect order.
 
-    The graph has an edge at least wherever two variables share a released sub-table; each complete set of it lies
-    within one component. Every minimal separator that is a clique of the graph occurs in each of its minimal
-    triangulations (Leimer 1993, Optimal decomposition by clique separators), so those that are released are where a
-    minimal triangulation's junction tree is cut. A variable without neighbours is a component of its own.
-    O(variables * edges) for the triangulation.
+    Two variables of a released sub-table are adjacent, and each complete set lies within one component. Every minimal
+    separator that is a clique occurs in each minimal triangulation (Leimer 1993, Optimal decomposition by clique
+    separators), so the junction tree of a minimal triangulation is cut at the released ones. A variable without
+    neighbours is its own component. O(variables * edges) for the triangulation.
     """
     return _cut(perfect_sequence(elimination_cliques(graph, minimal_order(graph))), release)
 
 
 def component_with(split: Decomposition, graph: Adjacency, release: Release, pair: SubTable) -> SubTable:
-    """A component that has a pair of variables once it is released too; where it separates several, one of them.
+    """A component that contains a pair of variables once the pair is released; one of them if it is a separator.
 
     split  the components of the graph under the release, see `components`
-    Only what lies between the two is split anew: all other components stay as they are.
+    Only the part between the two is split again: all other components stay.
     """
     u, v = st.members(pair)
-    # an edge between two that nothing joined is cut off at each of its ends, where these are released
+    # an edge between unconnected vertices is cut off at each released end
     if not st.has(_joined_with(graph, u), v) and 1 << u in release and 1 << v in release:
         return pair
     between = _between(split, u, v)
@@ -182,9 +178,9 @@ def component_with(split: Decomposition, graph: Adjacency, release: Release, pai
     return _part_with(pair, between, inside, frozenset(element & between for element in release.frontier))
 
 
-@lru_cache(maxsize=1 << 12)  # most pairs are asked about again where nothing has changed between their ends
+@lru_cache(maxsize=1 << 12)  # most pairs are evaluated again with nothing changed between their ends
 def _part_with(pair: SubTable, between: SubTable, inside: Adjacency, public: frozenset[SubTable]) -> SubTable:
-    """The component that has the pair, of the graph among the variables between its ends; inside it what is public."""
+    """The component with the pair, of the graph on the variables between its ends; `public`: released inside."""
     place = {v: new for new, v in enumerate(st.members(between))}
     joined = [around | (pair & ~(1 << v) if st.has(pair, v) else 0) for v, around in zip(place, inside, strict=True)]
     local = tuple(st.within(around, between) for around in joined)
@@ -195,7 +191,6 @@ def _part_with(pair: SubTable, between: SubTable, inside: Adjacency, public: fro
 
 @lru_cache(maxsize=1 << 8)
 def _joined_with(graph: Adjacency, vertex: int) -> SubTable:
-    """The vertices that a path leads to, and the vertex itself."""
     found, border = 1 << vertex, graph[vertex]
     while border := border & ~found:
         found |= border
@@ -203,9 +198,8 @@ def _joined_with(graph: Adjacency, vertex: int) -> SubTable:
     return found
 
 
-@lru_cache(maxsize=8)  # a search asks about hundreds of pairs of one split
+@lru_cache(maxsize=8)  # a search considers hundreds of pairs of one split
 def _tree(split: Decomposition) -> tuple[tuple[int, ...], ...]:
-    """The parts beside each, on a tree of them."""
     around: list[list[int]] = [[] for _ in split.cliques]
     for k, separator in enumerate(split.separators, start=1):
         host = next(j for j in range(k) if st.is_within(separator, split.cliques[j]))
@@ -215,7 +209,7 @@ def _tree(split: Decomposition) -> tuple[tuple[int, ...], ...]:
 
 
 def _between(split: Decomposition, u: int, v: int) -> SubTable:
-    """The components on the tree's path from one with u to the nearest with v, as one set."""
+    """The union of components on the tree's path from one with u to the nearest with v."""
     around = _tree(split)
     waiting = deque((k, part) for k, part in enumerate(split.cliques) if st.has(part, u))
     seen = {k for k, _ in waiting}
@@ -229,11 +223,9 @@ def _between(split: Decomposition, u: int, v: int) -> SubTable:
 
 
 def _cut(tree: Decomposition, release: Release) -> Decomposition:
-    """Cliques joined where their separator is not released."""
     joined, separators = [tree.cliques[0]], []
     for clique, separator in zip(tree.cliques[1:], tree.separators, strict=True):
-        # an unreleased separator is in one part only: what two parts share lies within the released separators between
-        # them, and so is released
+        # an unreleased separator is in one component only: shared variables lie within the released separators between
         host = next(k for k, part in enumerate(joined) if st.is_within(separator, part))
         if separator in release:
             joined.append(clique)
@@ -244,7 +236,7 @@ def _cut(tree: Decomposition, release: Release) -> Decomposition:
 
 
 def minimal_order(graph: Adjacency) -> tuple[int, ...]:
-    """An elimination order of a minimal triangulation, by MCS-M (Berry, Blair, Heggernes and Peyton 2004)."""
+    """Elimination order of a minimal triangulation by MCS-M (Berry, Blair, Heggernes and Peyton 2004)."""
     weight, left, order = [0] * len(graph), st.full(len(graph)), []
     while left:
         v = max(st.members(left), key=lambda u: (weight[u], -u))
@@ -257,11 +249,11 @@ def minimal_order(graph: Adjacency) -> tuple[int, ...]:
 
 
 def _reached(graph: Adjacency, v: int, left: SubTable, weight: list[int]) -> SubTable:
-    """The vertices left that v has an edge to, or a path through others left that all weigh less."""
+    """The remaining vertices that v reaches by an edge, or by a path of remaining vertices with smaller weights."""
     reached = 0
     for limit in sorted({weight[u] for u in st.members(left)}):
-        # what lies between must weigh less than the end, so there is a flood for each weight that an end may have;
-        # neighbours have nothing between and count at any weight
+        # inner vertices must weigh less than the end: one flood for each possible weight; direct neighbours always
+        # count
         passable = st.of(u for u in st.members(left) if weight[u] < limit)
         seen, border = 1 << v, graph[v]
         while inside := border & passable & ~seen:
@@ -273,12 +265,11 @@ def _reached(graph: Adjacency, v: int, left: SubTable, weight: list[int]) -> Sub
 
 
 def spanning_sequences(release: Release) -> tuple[Decomposition, ...]:
-    """Decomposable releases within the release that have all its variables, one from each of its largest elements.
+    """Decomposable releases within the release that have all its variables, one for each of its largest elements.
 
-    From a frontier element on, the next clique is the part of another frontier element that is new or within one
-    earlier clique, most new variables first; so the running intersection holds. Lower bounds under them are outer
-    bounds under the release. At most 4 starts, fewer where the frontier has more than 1,024 elements: a search pays
-    for each.
+    After the first element, the next clique is the part of another element that is new or within one earlier clique,
+    most new variables first; so running intersection holds. Lower bounds under them are outer bounds under the release.
+    At most
     """
     starts = release.frontier[: min(STARTS, max(1, MAX_STEPS // len(release.frontier)))]
     return tuple(dict.fromkeys(_spanning_sequence(release, start) for start in starts))
@@ -288,8 +279,8 @@ def _spanning_sequence(release: Release, start: SubTable) -> Decomposition:
     cliques, separators, covered = [start], [], start
     while covered != release.variables:
         element, host = _next_clique(release.frontier, cliques, covered)
-        # what earlier cliques have of the element outside the host is left out: the rest meets them in element & host
-        # alone, which is within one clique, as the running intersection wants
+        # variables outside the host that earlier cliques have are left out: then the new clique meets them in element &
+        # host only, which is within one clique
         cliques.append(element & (~covered | host))
         separators.append(element & host)
         covered |= element
@@ -299,7 +290,7 @@ def _spanning_sequence(release: Release, start: SubTable) -> Decomposition:
 def _next_clique(
     frontier: tuple[SubTable, ...], cliques: list[SubTable], covered: SubTable
 ) -> tuple[SubTable, SubTable]:
-    """The element with most new variables and its earlier clique, of those the pair that shares most."""
+    """The element with most new variables and its earlier clique; ties go to the largest intersection."""
     most = max(st.dimension(element & ~covered) for element in frontier)
     elements = [element for element in frontier if st.dimension(element & ~covered) == most]
     return max(

@@ -1,4 +1,4 @@
-"""Keys: a cell as one number, however many cells the variables have. The one encoding of cells outside of kernels."""
+"""Keys: one integer for each cell, for any number of variables. The only encoding of cells outside the kernels."""
 
 from __future__ import annotations
 
@@ -16,59 +16,59 @@ from sdc.model.errors import InputError
 Codes: TypeAlias = npt.NDArray[np.integer]
 Keys: TypeAlias = npt.NDArray[np.int64]
 
-MAX_CELLS = 1 << 62  # a key times two still fits 64 bits, so that kernels may tag keys and subtract them
-MAX_DENSE_CELLS, DENSE_CELLS_EACH = 1 << 22, 16  # 32 MB at most, and so many slots for each number looked up
+MAX_CELLS = 1 << 62  # a doubled key fits 64 bits: kernels may tag and subtract keys
+MAX_DENSE_CELLS, DENSE_CELLS_EACH = 1 << 22, 16  # at most 32 MB, and so many slots for each number looked up
 
 
 @dataclass(frozen=True)
 class KeySpace:
-    """The cells of variables with so many categories each, in C order: the first variable is slowest.
+    """The cells of variables with given numbers of categories, in C order: the first variable is slowest.
 
-    Below 2^62 cells a cell's key is its place among all of them, see `pack`. Beyond that no number holds a place; then
-    the cells at hand are ranked on the way, see `numbers` and `KeyIndex`, which take any space.
+    Below 2^62 cells a key is the cell's position, see `pack`. Larger spaces have no positions: the given cells are
+    ranked, see `numbers` and `KeyIndex`, which accept any space.
     """
 
     sizes: tuple[int, ...]
 
-    def keep(self, variables: Iterable[int]) -> KeySpace:
-        """The space of some of the variables, in the order given."""
+    def restricted(self, variables: Iterable[int]) -> KeySpace:
+        """The space of some variables, in the given order."""
         return KeySpace(tuple(self.sizes[v] for v in variables))
 
     @cached_property
     def cells(self) -> int:
-        """How many cells there are; a Python int, it may exceed 2^64."""
+        """The number of cells, a Python int that may exceed 2^64."""
         return prod(self.sizes)
 
     @property
     def fits(self) -> bool:
-        """Whether every cell has a key of less than 62 bits."""
+        """Whether every key has less than 62 bits."""
         return self.cells < MAX_CELLS
 
     @property
     def strides(self) -> Keys:
-        """(variables,) what one category more of each variable adds to a key; InputError where keys do not fit."""
+        """(variables,) increment of a key for one category more; InputError if keys do not fit."""
         self._require_fit()
         return np.array([prod(self.sizes[v + 1 :]) for v in range(len(self.sizes))], np.int64)
 
     def pack(self, codes: Codes) -> Keys:
-        """(n,) keys of cells with (n, variables) codes within the sizes; InputError where keys do not fit."""
+        """(n,) keys of cells with valid (n, variables) codes; InputError if keys do not fit."""
         self._require_fit()
         return self.numbers(codes)
 
     def unpack(self, keys: Keys) -> npt.NDArray[np.uint16]:
-        """(n, variables) codes of cells with (n,) keys; InputError where keys do not fit."""
+        """(n, variables) codes of cells with (n,) keys; InputError if keys do not fit."""
         return (keys[:, None] // self.strides % np.array(self.sizes, np.int64)).astype(np.uint16)
 
     def numbers(self, codes: Codes) -> Keys:
-        """(n,) numbers of the cells with (n, variables) codes, equal where these are equal, and ordered as they are.
+        """(n,) numbers of cells with (n, variables) codes: equal for equal cells, and in their order.
 
-        The keys where they fit. Beyond that numbers are replaced by their ranks as often as the next variable would
-        leave 62 bits: then they tell the given cells apart, and mean nothing beside those of another call.
+        These are the keys if they fit. Otherwise numbers are replaced by ranks before the next variable would exceed 62
+        bits: such numbers are comparable only within one call.
         """
         ids, space = np.zeros(len(codes), np.int64), 1
         for column, size in zip(codes.T, self.sizes, strict=True):
-            # ids < space throughout. Ranks are ascending as the ids are, so that the order stays; after ranking the
-            # space is the number of cells at hand, which times 65,536 categories is far from 2^62
+            # ids < space always. Ranks preserve the order; after ranking the space is the number of given cells, which
+            # times 65,536 categories is far below 2^62
             if space * size >= MAX_CELLS:
                 ids = np.unique(ids, return_inverse=True)[1].astype(np.int64)
                 space = len(codes)
@@ -78,12 +78,12 @@ class KeySpace:
         return ids
 
     def distinct(self, codes: Codes) -> tuple[Keys, Keys]:
-        """A row of each of the distinct cells, in their order, and (n,) which of these each of (n, variables) is."""
+        """The first row of each distinct cell, in their order, and (n,) the index of each (n, variables) cell."""
         numbers = self.numbers(codes)
         if self.cells < min(MAX_DENSE_CELLS, DENSE_CELLS_EACH * len(numbers)):
-            # one array to look up in is several times faster than sorting, where it is soon filled
+            # a lookup array is several times faster than sorting if it is dense
             row = np.full(self.cells, len(numbers))
-            row[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of equal ones the first is written last
+            row[numbers[::-1]] = np.arange(len(numbers))[::-1]  # the first of equal ones is written last
             found = np.flatnonzero(row < len(numbers))
             first = row[found]
             row[found] = np.arange(len(found))
@@ -92,20 +92,20 @@ class KeySpace:
         return first, group
 
     def matching(self, rows: Codes, cells: Codes) -> Keys:
-        """(n,) for each of (n, variables) cells which of the (m, variables) rows it is, -1 where none; no row twice."""
+        """(n,) the index of each of (n, variables) cells among (m, variables) distinct rows, -1 if absent."""
         if not len(rows):
             return np.full(len(cells), -1)
-        # together, because numbers that are ranks mean nothing beside those of another call
+        # in one call, because ranks are comparable only within a call
         ids = self.numbers(np.concatenate([rows, cells]))
         own, wanted = ids[: len(rows)], ids[len(rows) :]
         highest = int(ids.max())
         if highest < min(MAX_DENSE_CELLS, DENSE_CELLS_EACH * len(ids)):
-            # one array to look up in is several times faster than halving, where it is soon filled
+            # a lookup array is several times faster than bisection if it is dense
             row = np.full(highest + 1, -1)
             row[own] = np.arange(len(own))
             return row[wanted]
         order = np.argsort(own, kind="stable")
-        # beyond the last row any place will do: the number there differs
+        # beyond the last row any index will do: its number differs
         place = order[np.minimum(np.searchsorted(own, wanted, sorter=order), len(rows) - 1)]
         return np.where(own[place] == wanted, place, -1)
 
@@ -118,16 +118,16 @@ class KeySpace:
 
 
 class KeyIndex:
-    """Finds cells among those wanted, in chunks of whatever size: only the cells wanted are ranked.
+    """Finds cells among the wanted ones, chunk by chunk: only the wanted cells are ranked.
 
-    own     (n,) which group each of the wanted is in, equal cells being a group
-    groups  how many there are
+    own     (n,) the group of each wanted cell; equal cells share a group
+    groups  number of groups
 
-    The wanted are (n, variables) codes within the space's sizes; any space.
+    The wanted cells have (n, variables) codes within the sizes; any space is allowed.
     """
 
-    # `KeySpace.numbers` in two halves: the ranks that the wanted cells get on the way are kept, and another cell's
-    # number is looked up among them at the same variables. What is not found there is the beginning of no wanted cell.
+    # `KeySpace.numbers` in two halves: the ranks of the wanted cells are stored, and other cells are looked up among
+    # them variable by variable. A prefix that is missing there belongs to no wanted cell.
 
     def __init__(self, space: KeySpace, wanted: Codes) -> None:
         self._sizes = space.sizes
@@ -143,11 +143,11 @@ class KeyIndex:
         self.groups = len(self._last)
 
     def place(self, codes: Codes) -> Keys:
-        """(n,) the group of each of (n, variables) cells, `groups` where it is not wanted."""
+        """(n,) the group of each of (n, variables) cells, `groups` for an unwanted cell."""
         ids, wanted = np.zeros(len(codes), np.int64), np.ones(len(codes), np.bool_)
         for column, size in enumerate(self._sizes):
-            # between two of these an id stays below 2^62, that of a cell not wanted too: it starts from some rank, and
-            # its codes are within the sizes
+            # between rankings every id stays below 2^62, for unwanted cells too: each starts from some rank with valid
+            # codes
             if column in self._ranked:
                 ids = _ranks(self._ranked[column], ids, wanted)
             ids = ids * size + codes[:, column]
@@ -157,7 +157,7 @@ class KeyIndex:
 
 
 def _ranks(ascending: Keys, ids: Keys, wanted: npt.NDArray[np.bool_]) -> Keys:
-    """The place of each id; where it has none, any, and it is no longer wanted."""
+    """The rank of each id; an unknown id gets any rank and is marked as unwanted."""
     place = np.searchsorted(ascending, ids)
     place[place == len(ascending)] = 0
     wanted &= ascending[place] == ids if len(ascending) else False

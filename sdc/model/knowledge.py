@@ -1,4 +1,4 @@
-"""Knowledge: what an intruder is assumed to know of a confidential table, and what follows from it alone."""
+"""The prior knowledge on a confidential table that an intruder is assumed to have, and its consequences."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sdc.model.weights import NO_TOTALS, RoundedTotals
 
 @dataclass(frozen=True)
 class Structure:
-    """The variables, the released sub-tables, and of each structural zero and other fact its hull.
+    """The variables, the released sub-tables, and the hull of each structural zero and other fact.
 
     schema   the variables and their categories
-    release  the sub-tables whose marginals are known, with what they tell at coarser levels
-    hulls    the least marginals that, public whole, would tell the structural zeros and other facts; closed
+    release  the sub-tables with known marginals, including coarser levels
+    hulls    the least marginals that would imply the structural zeros and other facts if they were public; closed
     """
 
     schema: Schema
@@ -39,55 +39,55 @@ class Structure:
 
     @cached_property
     def varying(self) -> SubTable:
-        """The variables of two categories or more; the others change no marginal."""
+        """The variables with two categories or more; the others change no marginal."""
         return st.varying(self.schema)
 
     @cached_property
     def essential(self) -> Release:
-        """The release without the variables of one category: the same marginals are known."""
+        """The release without the variables with one category: the same marginals are known."""
         if st.is_within(self.release.variables, self.varying):
             return self.release
         return Release.of(element & self.varying for element in self.release.frontier)
 
     @cached_property
     def informed(self) -> Release:
-        """The essential release with the hull of every structural zero and other fact, and of levels that overlap.
+        """The essential release with the hulls of all structural zeros, facts and overlapping levels.
 
-        A table that agrees with it agrees with the facts, because the true table does: whatever is feasible for it is
-        feasible for this knowledge. Of each axis one variable tells all others that it has.
+        The true table satisfies the facts, so tables that agree with this release do too: whatever is feasible for it
+        is feasible for this knowledge. One variable of each axis implies all others of it.
         """
         if not self.hulls and self.schema.levels.is_flat:
             return self.essential
         informed = self.essential.join(Release.of(self.hulls))
-        # levels of which none tells the other, public apart: in a decomposable model they would lie in two cliques
-        # without a separator, though they are of one axis
+        # incomparable levels of one axis, released apart, would lie in two cliques of a decomposable model without a
+        # separator
         together = (informed.variables & self.schema.levels.of_axis[axis] for axis in self.schema.axes)
         return informed.join(Release.of(map(self.schema.levels.closed, together)))
 
     @property
     def covered(self) -> SubTable:
-        """The variables that this says anything about: released and varying, or named by a zero or another fact."""
+        """The variables with information: released and varying, or named by a zero or fact."""
         return self.informed.variables
 
     @property
     def looked_at(self) -> SubTable:
-        """The covered variables; methods need one at least: where nothing is known but the total, the first axis."""
+        """The covered variables, or the first axis if there are none: methods need one."""
         return self.covered or self.schema.levels.closed(1 << self.schema.axes[0])
 
     @property
     def is_release_alone(self) -> bool:
-        """Whether the public marginals show every structural zero and other fact, which then tells nothing more."""
+        """Whether the public marginals imply every structural zero and other fact."""
         return all(map(self.shows, self.hulls))
 
     def shows(self, subtable: SubTable) -> bool:
-        """Whether the public marginals show that of the sub-table."""
+        """Whether the public marginals imply that of the sub-table."""
         return subtable & self.varying in self.essential
 
     @cached_property
     def independence_graph(self) -> Adjacency:
-        """Neighbours of each variable: those that it shares a released sub-table with, or the hull of another fact.
+        """The neighbours of each variable: in a released sub-table or a fact's hull with it, or of the same axis.
 
-        All variables of one axis are neighbours, released or not: what one tells of another stays within a component.
+        Variables of one axis are always neighbours, so that their relation stays within a component.
         """
         known = [*self.release.frontier, *self.hulls]
         axes = () if self.schema.levels.is_flat else (self.schema.levels.of_axis[axis] for axis in self.schema.axes)
@@ -95,11 +95,10 @@ class Structure:
 
     @cached_property
     def components(self) -> Decomposition:
-        """The finest split at released separators; see `graph.components`. The hull of a fact lies within one of them.
+        """The finest split at released separators, see `graph.components`; each hull lies within one component.
 
-        Bounds of the components' marginal cells combine to bounds of a cell, exact ones to exact ones
-        (`cell_bounds.combine`). They have every variable between them, and are closed, as their separators are: what a
-        part tells at a coarser level it has too.
+        Bounds of the components' marginal cells combine to bounds of cells, exact to exact ones
+        (`cell_bounds.combine`). Components and separators are closed, and together have every variable.
         """
         return self._closed(graph.components(self.independence_graph, self.release))
 
@@ -111,10 +110,10 @@ class Structure:
     def cover(self) -> Decomposition:
         """A decomposable release around `informed`, as a perfect sequence; see `graph.chordal_cover`.
 
-        Tables that agree with it agree with all that is known, for the hull of each structural zero and other fact is
-        within some clique. So explicit bounds under the cover ([DKS] theorem 1) are inner bounds, and it is what a
-        certificate shows of them. Variables of one category are left out, except those that a structural zero names:
-        they are in every clique, where they change no count and separate nothing.
+        Tables that agree with it agree with all knowledge, because each hull is within a clique. So explicit bounds
+        under the cover ([DKS] theorem 1) are inner bounds, which a certificate can show. Variables with one category
+        are left out, unless a structural zero names them: those are in every clique, change no count and separate
+        nothing.
         """
         constant = self.covered & ~self.varying
         varying = Release.of(element & ~constant for element in self.informed.frontier) if constant else self.informed
@@ -124,9 +123,9 @@ class Structure:
 
     @cached_property
     def decomposition(self) -> Decomposition | None:
-        """Cliques and separators of the essential release where that is decomposable, else None.
+        """Cliques and separators of the essential release if it is decomposable, else None.
 
-        Of each axis one released sub-table must have all levels that are released.
+        All released levels of an axis must be in one released sub-table.
         """
         covered = self.essential.variables
         if any(covered & self.schema.levels.of_axis[axis] not in self.essential for axis in self.schema.axes):
@@ -140,10 +139,10 @@ class Structure:
 
     @cached_property
     def minimal_unreleased(self) -> tuple[SubTable, ...]:
-        """The smallest sets of varying variables that no released sub-table has, by dimension and then by number.
+        """The minimal unreleased sets of varying variables, by dimension and then by number.
 
-        A basic move on such a set changes no known marginal; it may still give a record to an impossible cell.
-        2^variables bytes, so for at most some 20 variables.
+        A basic move on such a set changes no known marginal, but may give a record to an impossible cell. It takes
+        2^variables bytes: for at most some 20 variables.
         """
         smallest = self.essential.minimal_uncovered(len(self.schema))
         return tuple(s for s in smallest if st.is_within(s, self.varying))
@@ -151,26 +150,24 @@ class Structure:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The variables, the number of records, which marginals are public, which cells cannot be, and all other facts.
+    """The knowledge on a table: variables, number of records, public marginals, impossible cells, and all other facts.
 
-    It holds no count of any cell: with the table it says which tables are feasible, and without it how that question
-    splits. What is asked of an instance is computed once and stays with it, so a caller that asks again keeps the
-    instance; a copy sent to a worker starts anew.
+    It holds no counts: together with a table it determines the feasible tables. Results are cached on the instance; a
+    copy sent to a worker starts without them.
 
-    schema   the variables and their categories; which group of a level each category is in is known too
+    schema   the variables and their categories, with the groups of levels
     total    N, the number of records
-    release  the sub-tables whose marginals are known, with what they tell at coarser levels
+    release  the sub-tables with known marginals, including coarser levels
     zeros    cells known to be impossible
-    facts    what else is public, in part or between two numbers; in one order, without those that the release tells
-    listed   of variables the codes that a code list names: of these categories nobody knows that they have records
-    totals   of weights, of released sub-tables; `Pairs.feasible` alone judges with them, all else refuses them
+    facts    other public information: counts of some cells, or bounds; sorted, without facts that the release implies
+    listed   by variable the codes of a code list: it is unknown whether these categories have records
+    totals   of weights, of released sub-tables; only `Pairs.feasible` uses them, others refuse them
 
-    Published labels are knowledge: a category that is named has a record, unless a code list names it. Where the counts
-    of its variable are public that is nothing new. Where some are suppressed or rounded, or the label of a merged
-    category names it, it is one more fact, which is added here: one of each variable.
-
-    ReleaseError where the release names a variable that the schema does not have, or totals are of what is not
-    released, InputError where a structural zero or a fact does not fit the schema, or two facts contradict each other.
+    Published labels are knowledge: a named category has a record unless a code list names it. If the counts of its
+    variable are suppressed or rounded, or the label of a merged category names it, that is an additional fact, one for
+    each variable, which is added here. Raises ReleaseError if the release names an unknown variable or totals are of an
+    unreleased sub-table, InputError if a structural zero or fact does not fit the schema or two facts contradict each
+    other.
     """
 
     schema: Schema
@@ -194,8 +191,8 @@ class Knowledge:
                     f"{one.source} and {other.source} contradict each other about {one.label(self.schema)}; take what "
                     "was published of these records"
                 )
-        told = (fact for fact in (*self.facts, *self._labels_beside(given)) if fact.view not in self.release)
-        object.__setattr__(self, "facts", tuple(sorted(dict.fromkeys(told))))
+        facts_beyond = (fact for fact in (*self.facts, *self._labels_beside(given)) if fact.view not in self.release)
+        object.__setattr__(self, "facts", tuple(sorted(dict.fromkeys(facts_beyond))))
         if beyond := [subtable for subtable in self.totals.of if subtable not in self.release]:
             raise ReleaseError(
                 f"totals of weights are listed of {st.label(beyond[0], self.schema)}, whose counts are not released; "
@@ -203,8 +200,10 @@ class Knowledge:
             )
 
     def _labels_beside(self, given: Iterable[Fact]) -> Iterator[Fact]:
-        """What labels say of the finest variables of facts, and of axes whose categories a merged one names."""
-        levels, named = self.schema.levels, st.union(self.schema.levels.telling(fact.view) for fact in given)
+        """The facts implied by labels, for the finest variables of facts and for axes whose categories a merged one
+        names.
+        """
+        levels, named = self.schema.levels, st.union(self.schema.levels.finest(fact.view) for fact in given)
         if spelled := self.schema.spelled & (self.release.variables | named):
             named |= st.of(levels.axis_of[v] for v in st.members(spelled))
         for v in st.members(named):
@@ -213,7 +212,7 @@ class Knowledge:
                 yield labels_of(levels.closed(1 << v), unknown, size, self.total, self.schema.names[v])
 
     def _listed_of(self, variable: int) -> tuple[int, ...]:
-        """Codes of a variable that no category of its axis has but those that a code list names."""
+        """Codes of categories of a variable that consist of code-list categories only."""
         levels, axis = self.schema.levels, self.schema.levels.axis_of[variable]
         if not (listed := dict(self.listed).get(axis, ())):
             return dict(self.listed).get(variable, ())
@@ -221,7 +220,7 @@ class Knowledge:
         return tuple(np.setdiff1d(levels.groups[variable], others).tolist())
 
     def check_listed(self) -> None:
-        """ValueError where a code list names what the schema does not have."""
+        """ValueError if a code list names something unknown."""
         for v, codes in self.listed:
             if v not in self.schema.axes or not {*codes} <= {*range(self.schema.sizes[v])}:
                 raise ValueError(f"it lists codes of variable {v} that the table does not have")
@@ -230,9 +229,9 @@ class Knowledge:
     def of(
         table: Table, release: Release, zeros: StructuralZeros, facts: Iterable[Fact], listed: Pattern = ()
     ) -> Knowledge:
-        """What is known of the table once the release is out; a category without records is from a code list.
+        """The knowledge on a table after a release; categories without records come from code lists.
 
-        Errors as above, and InputError where a cell that is known to be impossible has records, or a fact is not so.
+        Raises the errors above, and InputError if an impossible cell has records or a fact is false.
         """
         zeros.check(table.schema, table.codes, table.counts)
         given = tuple(facts)
@@ -244,31 +243,30 @@ class Knowledge:
 
     @staticmethod
     def of_tables(schema: Schema, total: int, release: Release, zeros: StructuralZeros) -> Knowledge:
-        """What the released sub-tables tell with structural zeros, and labels do not."""
+        """The knowledge from released sub-tables and structural zeros, without that from labels."""
         return Knowledge(schema, total, release, zeros, (), listed=_every_code(schema))
 
     def with_facts(self, facts: tuple[Fact, ...]) -> Knowledge:
-        """The same with these facts instead, and no more of labels than they have."""
+        """The knowledge with these facts instead, and no more from labels."""
         return replace(self, facts=facts, listed=_every_code(self.schema))
 
     def __reduce__(self) -> tuple[type[Knowledge], tuple[object, ...]]:
-        # made anew from the fields, without anything computed: equal knowledge has equal bytes, and workers are sent no
-        # caches
+        # rebuilt from the fields without caches: equal knowledge has equal bytes, and workers get no caches
         schema, release = Schema(self.schema.variables), Release(self.release.frontier)
         return Knowledge, (schema, self.total, release, self.zeros, self.facts, self.totals, self.listed)
 
     @property
     def published(self) -> tuple[Fact, ...]:
-        """The facts that are counts of cells, and not what labels say."""
+        """The facts on counts of cells, without those implied by labels."""
         return tuple(fact for fact in self.facts if not fact.of_labels)
 
     @cached_property
     def counts(self) -> Knowledge:
-        """What is known of the counts alone, without the totals of weights: it lets more tables be."""
+        """The knowledge on counts without the totals of weights: it allows more tables."""
         return replace(self, totals=NO_TOTALS)
 
     def require_counts_alone(self) -> None:
-        """ReleaseError where totals of weights are known, which no evaluation of counts takes into account."""
+        """ReleaseError if totals of weights are known: evaluations of counts do not use them."""
         if self.totals.of:
             raise ReleaseError(
                 f"{len(self.totals.of)} tables of totals of weights are known, and counts alone are judged here; judge "
@@ -277,25 +275,24 @@ class Knowledge:
 
     @cached_property
     def structure(self) -> Structure:
-        """What follows from the released sub-tables and those that zeros and facts are of; ReleaseError as above."""
+        """The structure of release, zeros and facts; ReleaseError as above."""
         self.require_counts_alone()
         hulls = (*map(self.schema.levels.closed, self.zeros.subtables), *(fact.view for fact in self.facts))
         return Structure(self.schema, self.release, hulls)
 
     @property
     def with_hulls(self) -> Knowledge:
-        """What is known where the view of every fact is released whole: what is feasible then is feasible now."""
+        """The knowledge if the view of every fact were released whole: it allows fewer tables."""
         if not self.facts:
             return self
         return replace(self, release=self.release.join(Release.of(fact.view for fact in self.facts)), facts=())
 
     def is_floating(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(n,) whether a cell with (n, axes) codes is one of several in its marginal cell of all that is released.
+        """(n,) whether a cell with (n, axes) codes shares its marginal cell of the whole release with other cells.
 
-        Then its records may all move to another: its lower bound is 0, and its upper bound is that of the marginal
-        cell. That is so of all cells where a variable of two categories or more is in no released sub-table, and of
-        those not alone in their group of what is released of the axis. With structural zeros or other facts that name
-        such a variable both bounds are outer only.
+        Then its records may all move to another one: its bounds are 0 and the count of the marginal cell. That holds
+        for all cells if a varying variable is in no released sub-table, and for cells that share their group of a
+        released level. If structural zeros or other facts name such a variable, both bounds are outer only.
         """
         return self.schema.shared(self.schema.levels.closed(self.release.variables), cells)
 
@@ -305,7 +302,7 @@ class Knowledge:
 
     @cached_property
     def flat(self) -> Knowledge:
-        """The same of a table where every level is a variable of its own, see `Table.flat`."""
+        """The knowledge on the table in which every level is its own variable, see `Table.flat`."""
         if self.schema.levels.is_flat:
             return self
         self.require_counts_alone()
@@ -314,21 +311,21 @@ class Knowledge:
         return Knowledge(self.schema.flat, self.total, self.release, zeros, facts, listed=listed)
 
     def listed_within(self, variables: Iterable[int]) -> Pattern:
-        """Of some variables, numbered as they come, and whether axes or levels, codes that a code list names alone."""
+        """The code-list codes of some variables, axes or levels, numbered by position."""
         if not self.listed:
             return ()
         return tuple((new, codes) for new, v in enumerate(variables) if (codes := self._listed_of(v)))
 
     @cached_property
     def reduced(self) -> Knowledge:
-        """The essential release and the other facts on the covered variables alone; on one where none is."""
-        release, kept = self.structure.essential, self.structure.looked_at
-        return (self if release == self.release else replace(self, release=release)).within(kept)
+        """The essential release and the other facts on the covered variables, or on one variable if there are none."""
+        release, used = self.structure.essential, self.structure.looked_at
+        return (self if release == self.release else replace(self, release=release)).within(used)
 
     def within(self, subtable: SubTable) -> Knowledge:
-        """What is known of the marginal table of the sub-table, variables numbered as there; kept for the next time.
+        """The knowledge on the marginal table of the sub-table, with its numbering; cached.
 
-        A structural zero that names another variable is lost, see `StructuralZeros.within`, and so is a fact.
+        Structural zeros and facts that name other variables are lost, see `StructuralZeros.within`.
         """
         if subtable == st.full(len(self.schema)):
             return self
@@ -336,7 +333,7 @@ class Knowledge:
         if subtable not in self._parts:
             check_within(subtable, self.schema)
             schema = self.schema.restrict(st.members(subtable))
-            # of a component this loses nothing: the hull of a fact is in one component only
+            # for a component nothing is lost: each hull is in one component
             facts = tuple(fact.within(subtable) for fact in self.facts if st.is_within(fact.view, subtable))
             release, zeros = self.release.within(subtable), self.zeros.within(subtable)
             listed = self.listed_within(st.members(subtable))
@@ -348,15 +345,15 @@ class Knowledge:
         return {}
 
     def plus(self, release: Release) -> Knowledge:
-        """What one knows who knows this once a release is out."""
+        """This knowledge and a release."""
         return replace(self, release=self.release.join(release))
 
-    def telling(self, facts: Iterable[Fact]) -> Knowledge:
-        """What one knows who knows this and these facts."""
+    def plus_facts(self, facts: Iterable[Fact]) -> Knowledge:
+        """This knowledge and more facts."""
         return replace(self, facts=(*self.facts, *facts))
 
     def contains(self, other: Knowledge) -> bool:
-        """Whether whoever knows this knows the other too: then `self | other == self`."""
+        """Whether this knowledge implies the other: then `self | other == self`."""
         return (
             (self.schema, self.total) == (other.schema, other.total)
             and self.release.contains(other.release)
@@ -366,7 +363,7 @@ class Knowledge:
         )
 
     def __or__(self, other: Knowledge) -> Knowledge:
-        """What one knows who knows both. ReleaseError where they are not of one table: schema or total differ."""
+        """Both together. ReleaseError if schema or total differ."""
         self._check_same(other)
         for known in (self, other):
             known.require_counts_alone()
@@ -375,9 +372,9 @@ class Knowledge:
         return Knowledge(self.schema, self.total, release, zeros, facts, listed=listed)
 
     def check_is_of(self, table: Table) -> None:
-        """ReleaseError where the table has another schema or another number of records; its counts are not compared.
+        """ReleaseError if the table has another schema or number of records, or if totals of weights are known.
 
-        And where totals of weights are known: whoever asks judges counts alone.
+        Its counts are not compared.
         """
         self.require_counts_alone()
         if (self.schema, self.total) != (table.schema, table.total):
@@ -401,11 +398,10 @@ class Knowledge:
 
 
 def _every_code(schema: Schema) -> Pattern:
-    """As if code lists named all categories."""
     return tuple((v, tuple(range(schema.sizes[v]))) for v in schema.axes)
 
 
 def united(one: Pattern, other: Pattern) -> Pattern:
-    """The codes of both, of each variable."""
+    """The codes of both, by variable."""
     codes = {v: dict(one).get(v, ()) + dict(other).get(v, ()) for v in {*dict(one), *dict(other)}}
     return canonical(tuple(codes.items()))

@@ -1,4 +1,4 @@
-"""Labels: what variables and their categories are called where people read them; nothing is decided by them."""
+"""Labels: how variables and categories are called for readers; no decision depends on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_PLAIN = "it has a control character or one that turns the direction of text;
 
 @dataclass(frozen=True)
 class VariableLabels:
-    """What a variable is called, what readers should know of it, its unit, and labels of some of its categories."""
+    """The label of a variable, a note, its unit, and labels of some categories."""
 
     label: str | None = None
     note: str | None = None
@@ -23,21 +23,21 @@ class VariableLabels:
     categories: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
-    def told(self) -> dict[str, object]:
-        """All of it for programs; without what is not given."""
-        told = {"label": self.label, "note": self.note, "unit": self.unit, "categories": dict(self.categories)}
-        return {what: text for what, text in told.items() if text}
+    def given(self) -> dict[str, object]:
+        """The labels for programs, without empty ones."""
+        given = {"label": self.label, "note": self.note, "unit": self.unit, "categories": dict(self.categories)}
+        return {what: text for what, text in given.items() if text}
 
     @property
     def texts(self) -> Iterator[str]:
-        """All that readers see."""
+        """All texts that readers see."""
         yield from filter(None, (self.label, self.note, self.unit))
         yield from self.categories.values()
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The labels of a table's variables, by name; what has none is called by its name."""
+    """The labels of a table's variables, by name; the default label is the name."""
 
     variables: Mapping[str, VariableLabels] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -54,19 +54,19 @@ class Labels:
         return self.variables.get(name, _NONE)
 
     def variable(self, name: str) -> str:
-        """What the variable is called."""
+        """The label of a variable."""
         return self.of(name).label or name
 
     def category(self, name: str, category: str) -> str:
-        """What the category of the variable `name` is called."""
+        """The label of a category of the variable `name`."""
         return self.of(name).categories.get(category) or category
 
     def categories(self, variable: Variable) -> tuple[str, ...]:
-        """What each category is called, in order."""
+        """The labels of all categories, in order."""
         return tuple(self.category(variable.name, category) for category in variable.categories)
 
     def of_categories(self, names: Collection[str]) -> Labels:
-        """The same, with those of categories for these variables alone."""
+        """The labels, with those of categories only for these variables."""
         return Labels(
             {
                 name: own if name in names else VariableLabels(own.label, own.note, own.unit)
@@ -75,14 +75,16 @@ class Labels:
         )
 
     def require(self, schema: Schema) -> None:
-        """InputError where a label is of what the table does not have, or two of a kind would read the same."""
+        """InputError for a label of something unknown, or two equal labels of one kind."""
         for name, labels in self.variables.items():
             variable = schema.variables[schema.index(name)]
             _require_categories(labels, variable)
             if twice := _twice(self.categories(variable)):
-                raise InputError(f"two categories of {variable.name!r} would read {twice!r}; give each its own label")
+                raise InputError(
+                    f"two categories of {variable.name!r} would have the label {twice!r}; give each its own"
+                )
         if twice := _twice([self.variable(name) for name in schema.names]):
-            raise InputError(f"two variables would read {twice!r}; give each its own label")
+            raise InputError(f"two variables would have the label {twice!r}; give each its own")
 
 
 _NONE = VariableLabels()

@@ -1,4 +1,4 @@
-"""What a claim on a count costs an intruder and the agency, [DFT] section 3, and what a limit on that may be."""
+"""Losses from claims on counts, of an intruder and of the agency, [DFT] section 3, and limits on them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from sdc.model.errors import InputError
 
-LEAST = 1e-6  # of what a wrong claim costs
+LEAST = 1e-6  # relative to the loss of a wrong claim
 
 
 @dataclass(frozen=True)
 class IntruderLosses:
-    """What it costs an intruder to claim nothing of a cell, and to claim a count that is `wrong`; a right one nothing.
+    """The intruder's loss for no claim on a cell (`none`) and for a `wrong` claim; a right claim costs nothing.
 
-    InputError for what is not above 0, and where `none` is next to nothing: he would claim only what is certain.
+    Raises InputError for a value that is not positive, or if `none` is so small that only certain counts would be
+    claimed.
     """
 
     none: float
@@ -32,19 +33,19 @@ class IntruderLosses:
 
     @property
     def threshold(self) -> float:
-        """How probable a count must be for him to claim it: more than this.
+        """The probability above which a count is claimed.
 
-        To claim k is expected to cost wrong (1 - Pr(f = k)), least of the most probable count, and less than `none`
-        where Pr(f = k) > 1 - none / wrong. It is 0, and he always claims, where `none` is not below `wrong`.
+        A claim of k has the expected loss wrong (1 - Pr(f = k)), least for the most probable count, and below `none` if
+        Pr(f = k) > 1 - none / wrong. It is 0, so that every cell is claimed, if `none` is not below `wrong`.
         """
         return max(0.0, 1 - self.none / self.wrong)
 
 
 @dataclass(frozen=True)
 class AgencyLosses:
-    """What it costs the agency that a claim is right, and that it is wrong, which may harm too; none costs nothing.
+    """The agency's loss if a claim is right, and if it is wrong, which may harm too; no claim costs nothing.
 
-    InputError for a negative one, and where nothing costs anything.
+    Raises InputError for a negative loss, and if all are 0.
     """
 
     right: float = 1.0
@@ -61,9 +62,9 @@ class AgencyLosses:
 def check_limit(
     max_above: float | None, max_probability: float | None, max_loss: float | None, most: float | None
 ) -> None:
-    """InputError for a limit on the posterior that limits nothing, and for a loss that is none.
+    """InputError for a limit that limits nothing, or an invalid loss.
 
-    most  what a claim may cost the agency; None without losses
+    most  the largest loss of the agency from one claim; None without losses
     """
     if (most is None) != (max_loss is None):
         raise InputError("max_loss is of losses; give both, or none")

@@ -15,18 +15,16 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 MAX_BYTES = 256 << 20
-MAX_DENSE_CELLS = 1 << 20  # 8 MB of sums, which are cleared for each sub-table anew
+MAX_DENSE_CELLS = 1 << 20  # 8 MB of sums, cleared for each sub-table
 
 
 class CellMarginals:
-    """n_S(i_S) at the same cells for one sub-table S after another, remembered.
+    """n_S(i_S) at the same cells for one sub-table S after another, cached.
 
-    A search asks for thousands of releases at the same at-risk cells, and their cliques repeat. At
-    most `max_bytes` of answers are kept, the least recently asked go first. An answer kept costs
-    nothing; a new one is one pass over the table's non-zero cells, 2^20 at a time, and a search where
-    the sub-table has more than 2^20 cells. Arrays are shared and read-only; an instance is for one thread.
-
-    InputError where a cell does not fit the table's schema.
+    A search needs thousands of releases at the same at-risk cells, and their cliques repeat. At most `max_bytes` of
+    results are cached, the least recently used go first. A new result takes one pass over the table's non-zero cells,
+    2^20 at a time, and a search if the sub-table has more than 2^20 cells. Arrays are shared and read-only; an instance
+    is for one thread. Raises InputError if a cell does not fit the table's schema.
     """
 
     def __init__(
@@ -44,21 +42,21 @@ class CellMarginals:
         self.cells.setflags(write=False)
         self._table_columns = columns_of(table.all_codes)
         self.counts: Counts = _read_only(self.count(st.full(len(table.schema))) if counts is None else counts.view())
-        self._kept = Recent[SubTable, Counts](max_bytes, lambda counts: counts.nbytes)
+        self._cache = Recent[SubTable, Counts](max_bytes, lambda counts: counts.nbytes)
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None
 
     def __len__(self) -> int:
         return len(self.cells)
 
     def impossible(self, zeros: StructuralZeros) -> npt.NDArray[np.bool_]:
-        """(n,) which of the cells the structural zeros exclude; remembered for those last asked about."""
+        """(n,) which cells the structural zeros exclude; the last result is cached."""
         if self._excluded is None or self._excluded[0] != zeros:
             self._excluded = zeros, zeros.contains(self.cells, self.table.schema)
         return self._excluded[1]
 
     def at(self, subtable: SubTable) -> Counts:
-        """(n,) counts of the marginal at the cells; ReleaseError for a variable the table does not have."""
-        return self._kept.get(subtable, lambda: self._counted(subtable))
+        """(n,) counts of the marginal at the cells; ReleaseError for an unknown variable."""
+        return self._cache.get(subtable, lambda: self._counted(subtable))
 
     def _counted(self, subtable: SubTable) -> Counts:
         check_within(subtable, self.table.schema)
@@ -66,18 +64,15 @@ class CellMarginals:
         return self.counts if is_full else _read_only(self.count(subtable))
 
     def count(self, subtable: SubTable) -> Counts:
-        """(n,) the same counted anew, and not kept; the one way in which marginals at cells are counted.
-
-        Of sub-tables within the schema, see `check_within`.
-        """
-        # here, because Numba takes 0.25 s to import, which commands that count nothing need not wait for
+        """(n,) the counts without the cache; for sub-tables within the schema, see `check_within`."""
+        # imported here: Numba takes 0.25 s, which commands without counts need not spend
         from sdc.model.marginal_kernel import add_counts, sums_at
 
         schema = self.table.schema
-        kept, space = st.members(schema.levels.telling(subtable)), st.cells(subtable, schema)
+        finest, space = st.members(schema.levels.finest(subtable)), st.cells(subtable, schema)
         if space > MAX_DENSE_CELLS:
             return self.table.marginal_at(subtable, self.cells)
-        variables, sizes = np.array(kept, np.int64), np.array(schema.sizes)
+        variables, sizes = np.array(finest, np.int64), np.array(schema.sizes)
         sums = np.zeros(space, np.int64)
         add_counts(sums, self._table_columns, self.table.counts, variables, sizes)
         found: Counts = sums_at(sums, self._columns, variables, sizes)
@@ -85,14 +80,14 @@ class CellMarginals:
 
 
 def columns_of(codes: npt.NDArray[np.integer]) -> Codes:
-    """(variables, n) one row a variable, as kernels read cells fastest: a copy, unless the codes are laid out so."""
+    """(variables, n) one row for each variable, the layout that kernels read fastest; copied only if needed."""
     columns = np.ascontiguousarray(codes.T, np.uint16)
-    # for arrays that are read-only numba compiles kernels of their own
+    # numba compiles extra kernels for read-only arrays
     return columns if columns.flags.writeable else columns.copy()
 
 
 def as_cells(cells: npt.NDArray[np.integer], schema: Schema) -> Codes:
-    """A read-only copy of (n, axes) codes; InputError where a cell does not fit the schema."""
+    """A read-only copy of (n, axes) codes; InputError if a cell does not fit the schema."""
     # after the check: the cast would wrap silently
     copied = _checked(cells, schema).astype(np.uint16)
     copied.setflags(write=False)
@@ -103,7 +98,7 @@ def _checked(cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.i
     given, sizes = np.asarray(cells), schema.keys.sizes
     if given.ndim != 2 or given.shape[1] != len(sizes):
         raise InputError(f"cells have the shape {given.shape}; give one row a cell with {len(sizes)} codes")
-    # column by column: flags of all codes would take half of what the codes take
+    # by column: flags of all codes would take half as much memory as the codes
     for size, column in zip(sizes, given.T, strict=True):
         if (wrong := (column < 0) | (column >= size)).any():
             row = int(np.flatnonzero(wrong)[0])
@@ -112,7 +107,7 @@ def _checked(cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.i
 
 
 def check_within(subtable: SubTable, schema: Schema) -> None:
-    """ReleaseError where the sub-table keeps a variable the schema does not have."""
+    """ReleaseError if the sub-table has an unknown variable."""
     beyond = [v for v in st.members(subtable) if v >= len(schema)]
     if beyond:
         raise ReleaseError(
@@ -122,7 +117,7 @@ def check_within(subtable: SubTable, schema: Schema) -> None:
 
 
 def check_release(release: Release, schema: Schema) -> None:
-    """ReleaseError where the release names a variable the schema does not have."""
+    """ReleaseError if the release has an unknown variable."""
     check_within(release.variables, schema)
 
 

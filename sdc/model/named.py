@@ -1,4 +1,4 @@
-"""Results by names: as Arrow, as pandas, as Polars, and as a table on a notebook's page."""
+"""Results by names: as Arrow, pandas and Polars tables, and as tables in notebooks."""
 
 from __future__ import annotations
 
@@ -22,59 +22,56 @@ Row = TypeVar("Row")
 
 
 class Named:
-    """A result in codes and bit sets, whose names are those of the schema that a verb has told it.
+    """A result in codes and bit sets, with the names of a schema.
 
-    Its `repr`, its text and the first line of its page are its `headline`, which has no count of a cell; the rows of
-    the page and what `to_arrow`, `to_pandas` and `to_polars` give may have some, and are then as confidential as the
-    table.
+    Its `repr`, text and first line are its `headline`, which has no count of a cell. The rows on the page and from
+    `to_arrow`, `to_pandas` and `to_polars` may have counts: then they are as confidential as the table.
     """
 
     _schema: Schema | None = None
 
     def named_by(self: Self, schema: Schema) -> Self:
-        """Itself, with the names of this schema from here on."""
+        """Set the schema of the names, and return itself."""
         object.__setattr__(self, "_schema", schema)
         return self
 
     @property
     def names(self) -> Schema:
-        """The schema whose names it has; InputError where nobody has told it one."""
+        """The schema of the names; InputError if it is not set."""
         if self._schema is None:
-            raise InputError(f"this {type(self).__name__} has no names of its own; call named_by(table.schema) first")
+            raise InputError(f"this {type(self).__name__} has no names yet; call named_by(table.schema) first")
         return self._schema
 
     @property
     def headline(self) -> str:
-        """What it is, in a line."""
+        """A one-line summary."""
         return type(self).__name__
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """Its rows, column by column, by names."""
+        """The rows by column and name."""
         raise NotImplementedError
 
     def by_name(self) -> dict[str, Sequence[Any]]:
-        """Its rows, column by column, by its own names."""
+        """The rows by column, with its own names."""
         return dict(self.columns(self.names))
 
     def to_arrow(self) -> pa.Table:
-        """Its rows by names."""
         import pyarrow as arrow
 
         return arrow.table(self.by_name())
 
     def to_pandas(self) -> Any:
-        """Its rows by names, as a pandas DataFrame; MissingLibraryError, an ImportError, without pandas."""
+        """A pandas DataFrame; MissingLibraryError, an ImportError, without pandas."""
         return _library("pandas").DataFrame(self.by_name())
 
     def to_polars(self) -> Any:
-        """Its rows by names, as a Polars DataFrame; MissingLibraryError, an ImportError, without Polars."""
+        """A Polars DataFrame; MissingLibraryError, an ImportError, without Polars."""
         return _library("polars").from_arrow(self.to_arrow())
 
     def __repr__(self) -> str:
         return self.headline
 
     def _repr_html_(self) -> str:
-        """The headline, and the first rows of the table by names."""
         try:
             columns = self.by_name()
         except InputError:
@@ -88,12 +85,12 @@ class Named:
 
 
 class Drawn(Named):
-    """A result with a figure. How it is drawn is no matter of the model: who can draw says so by `drawing`."""
+    """A result with a figure, which `drawing` registers: the model does not draw."""
 
     drawing: ClassVar[Callable[..., Any]]
 
     def plot(self, **settings: Any) -> Any:
-        """A figure as the audit report has it, with the settings of `sdc.report.shown`; InputError for others.
+        """The figure of the audit report, with the settings of `sdc.report.shown`; InputError for others.
 
         A notebook shows it, and its `svg` is a file. It is as confidential as the result.
         """
@@ -101,7 +98,7 @@ class Drawn(Named):
 
 
 class Rows(Named, tuple[Row, ...]):
-    """Several results of one kind, whose fields are the columns; a tuple of them."""
+    """Several results of one kind, whose fields are the columns; a tuple."""
 
     @property
     def headline(self) -> str:
@@ -128,6 +125,6 @@ def named_cells(cells: Any, schema: Schema) -> dict[str, list[str]]:
 
 
 def beside(named: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of variables and then other columns; the former get a prefix where one has the name of another column."""
+    """Columns of variables and other columns; a variable with the name of another column gets a prefix."""
     own = variable_columns(named, numbers)
     return {**{own[name]: column for name, column in named.items()}, **numbers}

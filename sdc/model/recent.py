@@ -1,4 +1,4 @@
-"""What was asked for last is kept, as far as its bytes allow."""
+"""A cache of recently used values, limited by bytes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """Values made once for a key, the least recently asked for dropped first: together at most so many bytes.
+    """Values computed once for a key; the least recently used are dropped above a number of bytes.
 
-    The one asked for last is kept though it alone exceed the limit. For one thread.
+    The last one is kept even if it exceeds the limit alone. For one thread.
     """
 
     def __init__(self, most_bytes: int, bytes_of: Callable[[Value], int]) -> None:
@@ -25,7 +25,7 @@ class Recent(Generic[Key, Value]):
         return len(self._values)
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        """The value of the key, made where it is not kept."""
+        """The value of the key, made if it is not cached."""
         if key in self._values:
             self._values.move_to_end(key)
         else:
@@ -37,12 +37,11 @@ class Recent(Generic[Key, Value]):
         return self._values[key][0]
 
     def peek(self, key: Key) -> Value | None:
-        """The value of the key, None where it is not kept."""
+        """The value of the key, None if it is not cached."""
         if key in self._values:
             self._values.move_to_end(key)
         return self._values[key][0] if key in self._values else None
 
     def clear(self) -> None:
-        """Drops all of them."""
         self._values.clear()
         self._bytes = 0

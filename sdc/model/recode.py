@@ -1,4 +1,4 @@
-"""Recode: some categories of a variable made one, or the variable left out, and what becomes of a table by that."""
+"""Recoding: merge categories of a variable or leave it out, and the resulting table and knowledge."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sdc.model.table import Codes, Table
 
 @dataclass(frozen=True)
 class Recode:
-    """Of a table with this schema, categories of one variable that become one; it has no levels, and is none.
+    """Categories of one variable of this schema that become one. The variable is no level and has none.
 
-    merged  their codes, ascending, two at least; where they are all of them the variable is left out
+    merged  their codes, ascending, at least two; if all, the variable is left out
     """
 
     before: Schema
@@ -28,25 +28,24 @@ class Recode:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether the variable is left out."""
         return len(self.merged) == self.before.sizes[self.variable]
 
     @property
-    def kept(self) -> SubTable:
-        """The variables that stay."""
+    def remaining(self) -> SubTable:
+        """The variables that remain."""
         everything = st.full(len(self.before))
         return everything & ~(1 << self.variable) if self.leaves_out else everything
 
     @property
     def names(self) -> list[str]:
-        """The categories that become one."""
+        """The merged categories."""
         return [self.before.variables[self.variable].categories[code] for code in self.merged]
 
     @property
     def schema(self) -> Schema:
-        """After it: the categories are `a or b`, in the place of the first of them."""
+        """The recoded schema: the merged category `a or b` takes the place of the first one."""
         if self.leaves_out:
-            return self.before.restrict(st.members(self.kept))
+            return self.before.restrict(st.members(self.remaining))
         variable, first = self.before.variables[self.variable], self.merged[0]
         categories = list(variable.categories)
         categories[first] = " or ".join(self.names)
@@ -56,15 +55,15 @@ class Recode:
         return Schema(tuple(variables))
 
     def sub_table(self, before: SubTable) -> SubTable:
-        """What is left of a sub-table, with the variables numbered as after it."""
-        return st.within(before, self.kept)
+        """The remaining sub-table, numbered as in the recoded table."""
+        return st.within(before, self.remaining)
 
     def release(self, before: Release) -> Release:
-        """What is left of the released sub-tables."""
+        """The remaining released sub-tables."""
         return Release.of(map(self.sub_table, before.frontier))
 
     def codes(self, before: Codes, column: int) -> Codes:
-        """(n, columns) codes after it, of cells of which this column is the variable."""
+        """(n, columns) recoded codes of cells whose column `column` is the variable."""
         if self.leaves_out:
             return np.delete(before, column, axis=1)
         stays = np.ones(self.before.sizes[self.variable], np.bool_)
@@ -81,18 +80,18 @@ class Recode:
         return Table.of(self.schema, self.codes(before.codes, column), before.counts)
 
     def known(self, before: Knowledge) -> Knowledge:
-        """What is known of the recoded table; InputError where a structural zero or another fact names the variable.
+        """The knowledge on the recoded table; InputError if a structural zero or other fact names the variable.
 
-        What is impossible then cannot be said in patterns: a category may be impossible only with some of the others.
+        Patterns cannot express the impossible cells then: a category may be impossible only with some of the others.
         """
         if any(st.has(named, self.variable) for named in before.zeros.subtables):
             name = self.before.names[self.variable]
             raise InputError(f"structural zeros name {name!r}, which then is not recoded; leave it as it is")
         if named := [fact for fact in before.facts if st.has(fact.view, self.variable) and not fact.of_labels]:
             name = self.before.names[self.variable]
-            raise InputError(f"{named[0].source} tells of {name!r}, which then is not recoded; leave it as it is")
-        zeros = before.zeros.within(self.kept)
-        facts = tuple(fact.within(self.kept) for fact in before.facts if not st.has(fact.view, self.variable))
-        own = () if self.leaves_out else (st.members(self.kept).index(self.variable),)
-        listed = tuple(one for one in before.listed_within(st.members(self.kept)) if one[0] not in own)
+            raise InputError(f"{named[0].source} has facts on {name!r}, which then cannot be recoded; leave it")
+        zeros = before.zeros.within(self.remaining)
+        facts = tuple(fact.within(self.remaining) for fact in before.facts if not st.has(fact.view, self.variable))
+        own = () if self.leaves_out else (st.members(self.remaining).index(self.variable),)
+        listed = tuple(one for one in before.listed_within(st.members(self.remaining)) if one[0] not in own)
         return Knowledge(self.schema, before.total, self.release(before.release), zeros, facts, listed=listed)

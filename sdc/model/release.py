@@ -18,15 +18,15 @@ from sdc.model.subtable import SubTable
 
 Number = TypeVar("Number", int, Fraction)
 
-_BASE = 1 << 64  # more than there are sub-tables of a dimension: the binomials of 63 stay below 2^60
+_BASE = 1 << 64  # more than the sub-tables of a dimension: binomials of 63 stay below 2^60
 
 
 @dataclass(frozen=True)
 class Release:
-    """Every sub-table within a frontier element is public, and so is the grand total.
+    """A release: every sub-table within a frontier element is public, and so is the grand total.
 
-    `frontier` holds the maximal sub-tables, by decreasing dimension and then by number; build
-    one with `Release.of`, which sorts and drops what another element implies.
+    `frontier` holds the maximal sub-tables, by decreasing dimension and then by number. Create it with `Release.of`,
+    which sorts and drops implied elements.
     """
 
     frontier: tuple[SubTable, ...]
@@ -37,11 +37,11 @@ class Release:
         return Release(st.maximal([st.GRAND_TOTAL, *subtables]))
 
     def __contains__(self, subtable: SubTable) -> bool:
-        # a loop over the frontier and no set of all sub-tables, of which an element of 40 variables has 2^40
+        # loops over the frontier, not over all sub-tables: an element of 40 variables has 2^40
         return any(st.is_within(subtable, element) for element in self.frontier)
 
     def contains(self, other: Release) -> bool:
-        """Whether every sub-table of `other` is in this release."""
+        """Whether every sub-table of `other` is released."""
         return all(map(st.within_any(self.frontier), other.frontier))
 
     def parts_of(self, subtable: SubTable) -> tuple[SubTable, ...]:
@@ -49,11 +49,11 @@ class Release:
         return st.maximal(element & subtable for element in self.frontier)
 
     def add(self, subtable: SubTable) -> Release:
-        """This release with one more sub-table and all within it."""
+        """The release with one more sub-table and all within it."""
         if subtable in self:
             return self
-        kept = [element for element in self.frontier if not st.is_within(element, subtable)]
-        return Release(tuple(sorted([*kept, subtable], key=lambda s: (-st.dimension(s), s))))
+        left = [element for element in self.frontier if not st.is_within(element, subtable)]
+        return Release(tuple(sorted([*left, subtable], key=lambda s: (-st.dimension(s), s))))
 
     def join(self, other: Release) -> Release:
         """The smallest release that contains both."""
@@ -61,26 +61,26 @@ class Release:
 
     @cached_property
     def variables(self) -> SubTable:
-        """The variables that occur in some released sub-table."""
+        """The variables of the released sub-tables."""
         return st.union(self.frontier)
 
     def within(self, subtable: SubTable) -> Release:
-        """What it says of a marginal table: each element's variables in the sub-table, numbered as that has them."""
-        # numbering them anew changes neither what contains what nor the order
-        kept = Release.of({element & subtable for element in self.frontier}).frontier
-        return Release(tuple(st.within(element, subtable) for element in kept))
+        """The release of a marginal table: each element's variables in the sub-table, with its numbering."""
+        # renumbering changes neither containment nor order
+        left = Release.of({element & subtable for element in self.frontier}).frontier
+        return Release(tuple(st.within(element, subtable) for element in left))
 
     def closed(self, schema: Schema) -> Release:
-        """With what its sub-tables tell at coarser levels, see `Levels.closed`."""
+        """The release with coarser levels, see `Levels.closed`."""
         return self if schema.levels.is_flat else Release.of(map(schema.levels.closed, self.frontier))
 
     def by_dimension(self, schema: Schema) -> tuple[int, ...]:
-        """Number of sub-tables of 0, 1, ... variables, levels of one axis being one; the grand total included.
+        """Number of sub-tables with 0, 1, ... variables (levels of an axis count as one); the grand total is included.
 
-        This and what follows is of a release that is closed.
+        This and the following methods need a closed release.
         """
-        # with the base for every variable a sub-table of dimension k counts base^k: the digits of the sum are the
-        # numbers, and none carries
+        # with the base for every variable, a sub-table of dimension k counts base^k: the digits of the sum are the
+        # numbers
         digits = sum_of_products(self, (_BASE,) * len(schema), schema)
         most = max(st.ways(element, schema) for element in self.frontier)
         return tuple(digits // _BASE**k % _BASE for k in range(most + 1))
@@ -90,42 +90,41 @@ class Release:
         return self.sub_tables_with_total(schema) - 1
 
     def sub_tables_with_total(self, schema: Schema) -> int:
-        """The same with the grand total."""
+        """The number of sub-tables with the grand total."""
         return sum_of_products(self, (1,) * len(schema), schema)
 
     def views(self, schema: Schema) -> list[SubTable]:
-        """Every sub-table, by decreasing dimension, then by number; 2^dimension of them and more."""
+        """Every sub-table, by decreasing dimension, then by number; at least 2^dimension of them."""
         seen = {subset for element in self.frontier for subset in st.subsets(element, schema)}
         return sorted(seen, key=lambda s: (-st.ways(s, schema), s))
 
     def listed(self, variables: int) -> npt.NDArray[np.bool_]:
-        """(2^variables,) whether each sub-table, by its number, is released; for at most some 20 variables."""
+        """(2^variables,) whether each sub-table, by number, is released; for at most some 20 variables."""
         released = np.zeros(1 << variables, np.bool_)
         released[list(self.frontier)] = True
         for v in range(variables):
             without, with_it = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)
-            # views of the array: one pass a variable lets whatever is released go down by that variable, and all passes
-            # together to every subset
+            # views of the array: one pass for each variable removes it from released sub-tables; all passes reach every
+            # subset
             without |= with_it
         return released
 
     def minimal_uncovered(self, variables: int) -> tuple[SubTable, ...]:
-        """The sub-tables not released all of whose children are, by dimension and then by number; 2^variables bytes."""
+        """The minimal unreleased sub-tables, by dimension and then by number; 2^variables bytes."""
         released = self.listed(variables)
         minimal = ~released
         for v in range(variables):
             without = np.moveaxis(released.reshape(-1, 2, 1 << v), 1, 0)[0]
-            # only a sub-table that keeps v has a child without it, and that child must be released
+            # only a sub-table with v has a child without it, which must be released
             np.moveaxis(minimal.reshape(-1, 2, 1 << v), 1, 0)[1] &= without
         return tuple(sorted(np.flatnonzero(minimal).tolist(), key=lambda s: (st.dimension(s), s)))
 
 
 def sum_of_products(release: Release, values: Sequence[Number], schema: Schema) -> Number:
-    """Sum over the released sub-tables, the grand total included, of the product of their (variables,) values.
+    """Sum over the released sub-tables, with the grand total, of the product of their (variables,) values.
 
-    Of each axis the value of the finest variable counts; the grand total counts 1. Exact: integers or fractions. Split
-    on one axis instead of listing the sub-tables, of which there may be 2^63. The release is closed. IndexError where
-    it has a variable without a value.
+    The finest variable of each axis counts; the grand total counts 1. Exact for integers and fractions. It splits on
+    axes instead of listing up to 2^63 sub-tables. The release is closed. IndexError for a variable without a value.
     """
     return _sum_below(release.frontier, values, schema, {})
 
@@ -136,13 +135,13 @@ def _sum_below(
     schema: Schema,
     known: dict[tuple[SubTable, ...], Number],
 ) -> Number:
-    # inclusion and exclusion over the frontier would be 2^elements terms; split on an axis, parts are often equal
+    # inclusion-exclusion over the frontier has 2^elements terms; parts of a split on an axis are often equal
     if frontier in known:
         return known[frontier]
     if len(frontier) == 1:
         total = _sum_of_subsets(frontier[0], values, schema)
     else:
-        # one of the first two does not keep it, so the part with it has fewer elements; all parts have an axis less
+        # one of the first two lacks it, so the part with it has fewer elements; all parts have fewer axes
         own = schema.levels.of_axis[(frontier[0] ^ frontier[1]).bit_length() - 1]
         total = _sum_below(st.maximal(element & ~own for element in frontier), values, schema, known)
         for v in st.members(own):
@@ -153,7 +152,7 @@ def _sum_below(
 
 
 def _sum_of_subsets(element: SubTable, values: Sequence[Number], schema: Schema) -> Number:
-    """The same below one element: of each axis nothing, or one of the variables that it has of it."""
+    """The sum below one element: of each axis nothing, or one of its variables."""
     by_axis: dict[int, Number] = {}
     one = type(values[0])(1)
     for v in st.members(element):
@@ -163,16 +162,16 @@ def _sum_of_subsets(element: SubTable, values: Sequence[Number], schema: Schema)
 
 
 def most_parsimonious(subtable: SubTable, schema: Schema) -> Release:
-    """MPR(T): T and the one-way sub-table of every axis, of those outside T that is ([KDSF] section 5.2)."""
+    """MPR(T): T and the one-way sub-table of every axis outside T ([KDSF] section 5.2)."""
     return Release.of([subtable, *(schema.levels.closed(1 << axis) for axis in schema.axes)])
 
 
 NOTHING = Release.of([])
-"""No sub-table but the grand total, which is always public."""
+"""The grand total only, which is always public."""
 
 
 def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
-    """As documents have it: the frontier by names, and how many sub-tables it stands for."""
+    """For documents: the frontier by names, and the number of sub-tables."""
     return {
         "frontier": [st.names(element, schema) for element in release.frontier],
         "sub_tables": release.sub_tables(schema),

@@ -1,4 +1,4 @@
-"""Schema: the variables of a table and their categories, in order; some are levels, coarser views of another."""
+"""Schema: the variables of a table and their categories, in order; levels are coarser views of variables."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ MAX_CATEGORIES = 65_536  # a code is a uint16
 
 _NOT_PLAIN = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # controls
-    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
-    "\u2028\u2029\ufeff\ud800-\udfff]"  # other ends of lines, byte order marks, halves of characters
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # changes of the direction of text
+    "\u2028\u2029\ufeff\ud800-\udfff]"  # other line ends, byte order marks, surrogates
 )
 
 
 def is_plain(text: str) -> bool:
-    """Whether what is read is what is there: no control characters, and none that turns the direction of text."""
+    """Whether a text has no control characters and none that changes the direction of text."""
     return _NOT_PLAIN.search(text) is None
 
 
 @dataclass(frozen=True)
 class Coarser:
-    """What a level is a coarser view of: of each category of an axis, in order, the place of the level's own.
+    """The groups of a level.
 
-    axis    the name of the axis, a variable that is no level
-    groups  (categories of the axis,) places among the level's categories
+    axis    the name of its axis, which is no level
+    groups  (categories of the axis,) the level's category of each
     """
 
     axis: str
@@ -48,9 +48,9 @@ class Coarser:
 class Variable:
     """A categorical variable: an axis, or a level of one.
 
-    A cell stores of each axis the position of its category in `categories`; what a level has of it follows.
+    Cells store the codes of axes only; those of levels follow.
 
-    of  None of an axis; of a level what it is coarser than
+    of  None for an axis; the groups of a level
     """
 
     name: str
@@ -63,11 +63,11 @@ class Variable:
 
     @property
     def is_merged(self) -> bool:
-        """Whether a label looks like several categories that were merged."""
+        """Whether a label looks like a merged category."""
         return any(" or " in category or " to " in category for category in self.categories)
 
     def __post_init__(self) -> None:
-        # sub-tables are written `a*b`, lists of variables `a,b`: a name must not read as one of these
+        # sub-tables are written `a*b`, lists of variables `a,b`: names must not look like these
         if not self.name or set(self.name) & set("*,") or self.name[0] in "=+-@":
             raise InputError(
                 f"variable {self.name!r}: a name is not empty, has no '*' or ',' and does not begin with = + - or @; "
@@ -97,10 +97,10 @@ class Variable:
 class Schema:
     """The variables of a table, axes and levels; variable v is bit v of every sub-table.
 
-    Whoever has a variable has every coarser level of it, and whoever has two levels of an axis what both tell together:
-    sub-tables are closed, and named by the variables that tell the others, see `Levels`. Levels of an axis differ in
-    what they tell, and where two of them overlap their common refinement is one of them too, or the axis. So a closed
-    sub-table has of each axis one finest variable. InputError where that is not so, see `with_refinements`.
+    A variable implies its coarser levels, and two levels of an axis imply their common refinement. So sub-tables are
+    closed and named by their finest variables, see `Levels`. Levels of an axis are different partitions, and the common
+    refinement of two overlapping ones is a level or the axis: a closed sub-table has one finest variable of each axis.
+    Otherwise InputError, see `with_refinements`.
     """
 
     variables: tuple[Variable, ...]
@@ -110,7 +110,7 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"variable {twice[0]!r} occurs {names.count(twice[0])} times; rename or drop one")
-        # one at least: a table without variables would be its total, and a cell without codes
+        # a table needs a variable: without one it would be its total, and a cell would have no codes
         if not 1 <= len(names) <= MAX_VARIABLES:
             raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them by `variables`")
         for variable in self.variables:
@@ -129,7 +129,7 @@ class Schema:
                 f"one of its {len(level.categories)} groups, and each group has one; correct the level"
             )
         if len(level.categories) < 2:
-            raise InputError(f"the level {level.name!r} of {axis.name!r} has one group, and tells nothing; drop it")
+            raise InputError(f"the level {level.name!r} of {axis.name!r} has one group, so it has no effect; drop it")
 
     def __len__(self) -> int:
         return len(self.variables)
@@ -145,28 +145,28 @@ class Schema:
 
     @cached_property
     def cells(self) -> int:
-        """Cells of the full table, zeros included; a Python int, it may exceed 2^64."""
+        """Number of cells with zeros; a Python int that may exceed 2^64."""
         return self.keys.cells
 
     @cached_property
     def keys(self) -> KeySpace:
-        """The cells of the full table as numbers, from the codes of the axes."""
+        """Keys of the cells, from the codes of the axes."""
         return self.space(self.axes)
 
     def space(self, variables: Iterable[int]) -> KeySpace:
-        """The cells of these variables, in the order given, none a level of another, as numbers."""
+        """The cells of these variables, in the given order; none is a level of another."""
         return KeySpace(tuple(self.sizes[v] for v in variables))
 
     # Axes and levels
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """The variables that are no levels, in order: those that a cell has codes of."""
+        """The variables that are no levels, in order: cells have their codes."""
         return tuple(v for v, variable in enumerate(self.variables) if variable.of is None)
 
     @cached_property
     def levels(self) -> Levels:
-        """How the variables of each axis tell one another."""
+        """The relations of levels."""
         axis_of, groups = [], []
         for v, of in enumerate(variable.of for variable in self.variables):
             axis_of.append(v if of is None else self.index(of.axis))
@@ -176,7 +176,7 @@ class Schema:
 
     @cached_property
     def spelled(self) -> int:
-        """The levels of which a label names the categories that it stands for, `a or b` or `a to c`, as a sub-table."""
+        """The levels with a label that names its categories, `a or b` or `a to c`, as a sub-table."""
         return sum(1 << v for v, level in enumerate(self.variables) if level.of is not None and self._spells(level))
 
     def _spells(self, level: Variable) -> bool:
@@ -188,9 +188,9 @@ class Schema:
         return any(len(own) > 1 and label in (merged_label(own), f"{own[0]} to {own[-1]}") for own, label in pairs)
 
     def columns(self, codes: npt.NDArray[np.integer], variables: Sequence[int] | None = None) -> Groups:
-        """(n, variables) codes of cells with (n, axes) codes: of the given variables, in that order, else of all."""
+        """(n, variables) codes of cells with (n, axes) codes: of the given variables, in that order, or of all."""
         if self.levels.is_flat:
-            given: Any = codes if variables is None else codes[:, list(variables)]  # of whatever integers they are
+            given: Any = codes if variables is None else codes[:, list(variables)]  # any integer type
             return cast(Groups, given)
         wanted = range(len(self)) if variables is None else variables
         found = np.empty((len(codes), len(wanted)), np.uint16)
@@ -201,24 +201,24 @@ class Schema:
 
     def marginal_cells(self, codes: npt.NDArray[np.integer], subtable: int) -> Groups:
         """(n, axes of a closed sub-table) codes of the marginal cells of cells with (n, axes) codes."""
-        told = self.levels.telling(subtable)
-        return self.columns(codes, [v for v in range(len(self)) if told >> v & 1])
+        finest = self.levels.finest(subtable)
+        return self.columns(codes, [v for v in range(len(self)) if finest >> v & 1])
 
     def shared(self, subtable: int, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(n,) whether a cell with (n, axes) codes is not alone in its marginal cell: another category would do.
+        """(n,) whether a cell with (n, axes) codes shares its marginal cell of a closed sub-table with other cells.
 
-        On some axis its group at the finest level that the sub-table has of it has another category; where it has none
-        of an axis, all categories are a group. The sub-table is closed.
+        That is so if, on some axis, its group at the finest level of the sub-table has several categories; for an axis
+        without a variable in it, all categories are one group.
         """
         found = np.zeros(len(codes), np.bool_)
         for column, axis in enumerate(self.axes):
-            kept = subtable & self.levels.of_axis[axis]
-            if kept >> axis & 1:
+            chosen = subtable & self.levels.of_axis[axis]
+            if chosen >> axis & 1:
                 continue
-            if not kept:
+            if not chosen:
                 found |= self.sizes[axis] > 1
                 continue
-            groups = self.levels.groups[self.levels.telling(kept).bit_length() - 1]
+            groups = self.levels.groups[self.levels.finest(chosen).bit_length() - 1]
             found |= (np.bincount(groups) > 1)[groups][codes[:, column]]
         return found
 
@@ -230,7 +230,7 @@ class Schema:
     # Names
 
     def index(self, name: str) -> int:
-        """Position of the variable called `name`; InputError where there is none."""
+        """Position of the variable called `name`; InputError if there is none."""
         if name not in self.names:
             raise InputError(f"unknown variable {name!r}; {nearest(name, self.names, 'the table has')}")
         return self.names.index(name)
@@ -241,34 +241,33 @@ class Schema:
         return {v.name: v.categories[code] for v, code in zip(axes, cell, strict=True)}
 
     def cell(self, named: Mapping[str, str]) -> tuple[int, ...]:
-        """What `named` gave such names; ValueError for others."""
+        """The inverse of `named`; ValueError for unknown names."""
         axes = [self.variables[axis] for axis in self.axes]
         if named.keys() != {axis.name for axis in axes}:
             raise ValueError(f"a category of each of {', '.join(axis.name for axis in axes)} is expected")
         return tuple(axis.categories.index(named[axis.name]) for axis in axes)
 
     def written(self, cell: Iterable[int]) -> str:
-        """A cell as messages have it: `age = old, sex = f`."""
+        """A cell in messages: `age = old, sex = f`."""
         return ", ".join(f"{name} = {category}" for name, category in self.named(cell).items())
 
     def restrict(self, variables: Iterable[int]) -> Schema:
-        """The schema of the given variables, in the given order; of each axis the finest of them is one.
+        """The schema of the given variables, in the given order; the finest of each axis becomes an axis.
 
-        ValueError where no variable of an axis tells the others: close the sub-table first.
+        ValueError if no variable of an axis implies the others: close the sub-table first.
         """
-        kept = tuple(variables)
+        chosen = tuple(variables)
         if self.levels.is_flat:
-            return Schema(tuple(self.variables[v] for v in kept))
-        return Schema(tuple(self._within(v, kept) for v in kept))
+            return Schema(tuple(self.variables[v] for v in chosen))
+        return Schema(tuple(self._within(v, chosen) for v in chosen))
 
-    def _within(self, variable: int, kept: Sequence[int]) -> Variable:
-        """A variable as a schema of those kept has it."""
+    def _within(self, variable: int, chosen: Sequence[int]) -> Variable:
         own = self.variables[variable]
-        others = [v for v in kept if self.levels.axis_of[v] == self.levels.axis_of[variable]]
+        others = [v for v in chosen if self.levels.axis_of[v] == self.levels.axis_of[variable]]
         finest = next((v for v in others if all(v == u or self.levels.coarser[v] >> u & 1 for u in others)), None)
         if finest is None:
             names = ", ".join(self.names[v] for v in others)
-            raise ValueError(f"none of {names} tells the others, close the sub-table")
+            raise ValueError(f"none of {names} implies the others, close the sub-table")
         if finest == variable:
             return replace(own, of=None)
         group = np.zeros(self.sizes[finest], np.int64)
@@ -277,12 +276,12 @@ class Schema:
 
 
 def merged_label(names: Sequence[str], adjacent: bool = False) -> str:
-    """What several categories are called that become one: `a or b`; of several neighbours `a to c`."""
+    """The label of merged categories: `a or b`; for several neighbours `a to c`."""
     return f"{names[0]} to {names[-1]}" if adjacent and len(names) > 2 else " or ".join(names)
 
 
 def _check_refinements(schema: Schema) -> None:
-    """InputError where two variables of an axis tell the same, or the common refinement of two is none of them."""
+    """InputError if two variables of an axis are equal, or their common refinement is missing."""
     for axis in schema.axes:
         of_axis = [v for v, other in enumerate(schema.levels.axis_of) if other == axis]
         block = {v: tuple(numbered(schema.levels.groups[v]).tolist()) for v in of_axis}
@@ -295,14 +294,14 @@ def _check_refinements(schema: Schema) -> None:
             if tuple(numbered(schema.levels.groups[v], schema.levels.groups[u]).tolist()) not in block.values():
                 raise InputError(
                     f"the levels {schema.names[v]!r} and {schema.names[u]!r} of {schema.names[axis]!r} overlap, and "
-                    "what both tell together is no level; add it, see with_refinements"
+                    "their common refinement is no level; add it, see with_refinements"
                 )
 
 
 def with_refinements(variables: Sequence[Variable]) -> Schema:
-    """The schema of these variables, with the common refinements of levels that overlap, called `a & b`, as the last.
+    """The schema of these variables, with the common refinements of overlapping levels, called `a & b`, at the end.
 
-    InputError as for a schema, and where these are more than 63 variables.
+    Raises InputError as a schema does, and for more than 63 variables.
     """
     found = list(variables)
     groups = {v.name: v.of.groups for v in variables if v.of is not None}
@@ -330,4 +329,4 @@ def with_refinements(variables: Sequence[Variable]) -> Schema:
 NamedCell: TypeAlias = Annotated[
     tuple[int, ...], InDocuments(dict[str, str], lambda cell, s: s.named(cell), lambda found, s: s.cell(found))
 ]
-"""The codes of a cell, which documents have by names."""
+"""The codes of a cell; documents have its names."""

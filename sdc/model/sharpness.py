@@ -1,4 +1,4 @@
-"""How far bounds of cells came: which are sharp, which are bracketed, and by which methods."""
+"""Progress of bounds: which are sharp, which are bracketed, and by which methods."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from sdc.model.release import Release, release_facts
 from sdc.model.schema import Schema
 
 ByMethod = Mapping[str, int]
-# of a reference core: what sharp bounds may take where nothing is said, of a command and within a build
+# of a reference core: the default for sharp bounds, of a command and within a build
 SHARP_SECONDS, BUILD_SECONDS = 600.0, 30.0
 
 
 @dataclass(frozen=True, eq=False)
 class EndMethods:
-    """(n, 2) names of the methods that gave the lower and the upper ends of cells, of outer and of inner intervals."""
+    """(n, 2) names of the methods of the lower and upper ends of cells, for outer and inner intervals."""
 
     outer: npt.NDArray[np.str_]
     inner: npt.NDArray[np.str_]
 
     @staticmethod
     def named(methods: Sequence[str], outer: npt.NDArray[np.uint8], inner: npt.NDArray[np.uint8]) -> EndMethods:
-        """Of (n, 2) places among the names."""
+        """From (n, 2) indices of the names."""
         names = np.array(methods)
         return EndMethods(names[outer], names[inner])
 
 
 @dataclass(frozen=True)
 class Sharpness:
-    """Of how many cells the bounds are sharp, and how many ends each method gave, outer and inner ones.
+    """The number of cells with sharp bounds, and of ends by method, outer and inner ones.
 
-    met   ends at which the two intervals meet: sharp bounds; a cell is sharp where both of its ends are
-    open  ends at which they do not: the sharp bound lies between the two
+    met   ends where the intervals meet: sharp bounds; a cell is sharp if both of its ends are
+    open  ends where they do not: the sharp bound lies between
     """
 
     cells: int
@@ -58,24 +58,24 @@ class Sharpness:
 
     @property
     def text(self) -> str:
-        """In a sentence or two."""
-        return self.told()
+        """A sentence or two."""
+        return self.described()
 
-    def told(self, what: str = "cell", seconds: float | None = None) -> str:
-        """The same of cells called so, with the budget in seconds where it is given."""
-        said = f"{self.sharp:,} of {self.cells:,} {what}{'s' * (self.cells != 1)} sharp"
+    def described(self, what: str = "cell", seconds: float | None = None) -> str:
+        """The text with a name for the cells, and the budget in seconds if given."""
+        text = f"{self.sharp:,} of {self.cells:,} {what}{'s' * (self.cells != 1)} sharp"
         if self.sharp < self.cells:
-            said += f", {self.cells - self.sharp:,} bracketed"
+            text += f", {self.cells - self.sharp:,} bracketed"
         if seconds is not None:
-            said += f", within a budget of {seconds:g} s"
+            text += f", within a budget of {seconds:g} s"
         if self.met["outer"]:
-            said += f"; ends that meet: {_told(self.met)}"
+            text += f"; ends that meet: {_by_method(self.met)}"
         if self.sharp < self.cells:
-            said += f"; ends that do not meet: {_told(self.open)}"
-        return said
+            text += f"; ends that do not meet: {_by_method(self.open)}"
+        return text
 
 
-def _told(ends: Mapping[str, ByMethod]) -> str:
+def _by_method(ends: Mapping[str, ByMethod]) -> str:
     """`outer by collapse 12; inner by walk 10, true table 2`."""
     return ", ".join(f"{kind} by {_listed(by)}" for kind, by in ends.items())
 
@@ -86,7 +86,9 @@ def _listed(by: ByMethod) -> str:
 
 
 def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, schema: Schema) -> dict[str, Any]:
-    """Bounds under a release, a cell a row; with methods, which gave each end, and how many cells are sharp."""
+    """Bounds under a release, one row for each cell; with methods also the method of each end and the number of sharp
+    cells.
+    """
     named = {"cell": map(schema.named, bounds.cells.tolist()), "count": bounds.counts}
     facts = {"release": release_facts(release, schema)["frontier"], "method": bounds.method}
     ends = picked(bounds, "outer", "inner", "exact")

@@ -1,4 +1,4 @@
-"""What is public at a moment, and what can no longer become so: R(t) and U(t) by their frontiers ([KDSF] 3.1)."""
+"""for numbers that are not closed sub-tables."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable, SuppressedTables
 
-MOST_TOLD = 14  # variables of which the status of every sub-table is told
+MOST_LISTED = 14  # most variables for which the status of every sub-table is listed
 
 
 class Status(IntEnum):
-    """What a sub-table is at a moment.
+    """The status of a sub-table.
 
-    DIRECT        released, because it was asked for or is on the frontier of what was public first
-    INDIRECT      released, because it is within one that is
-    UNRELEASABLE  proven: with what is released it would break the criterion
-    UNDECIDED     nothing proves either, as far as was looked; it is not answered
+    DIRECT        released on request, or on the frontier of the first release
+    INDIRECT      released within another one
+    UNRELEASABLE  proven: with the released ones it would violate the criterion
+    UNDECIDED     neither is proven by the search; it is not answered
     OPEN          not known to be unreleasable
     """
 
@@ -42,15 +42,15 @@ class Status(IntEnum):
 
 @dataclass(frozen=True)
 class State:
-    """What is public, and what is known of the rest.
+    """The public release and the knowledge on the other sub-tables.
 
     schema        of the full table
     released      R(t); its `frontier` is RF(t)
-    direct        the sub-tables that were asked for, and the frontier of the first release, in order of release
-    unreleasable  UF(t): the minimal sub-tables that are proven to be unreleasable; what contains one is so too
-    undecided     the minimal sub-tables of which nothing proves either; what contains one waits with it
-    version       t, the number of releases after the first, suppressed tables too
-    suppressed_tables  those that were answered, and are not released whole
+    direct        the requested sub-tables and the frontier of the first release, in order of release
+    unreleasable  UF(t): minimal sub-tables proven to be unreleasable, with all that contain one
+    undecided     minimal sub-tables without a proof either way, with all that contain one
+    version       t, the number of releases after the first, suppressed tables included
+    suppressed_tables  suppressed tables that are not released whole
     """
 
     schema: Schema
@@ -63,16 +63,16 @@ class State:
 
     @staticmethod
     def first(schema: Schema, released: Release) -> State:
-        """R(0): nothing is known yet of what is not released."""
+        """R(0): nothing is known of the unreleased sub-tables."""
         return State(schema, released, released.frontier)
 
     @property
     def named(self) -> SubTable:
-        """The variables of public tables. A listed category tells that it has a record: of others none is listed."""
+        """The variables of public tables. Listed categories have a record: no others are listed."""
         return st.union([self.released.variables, *self.suppressed_tables.views])
 
     def status(self, subtable: SubTable) -> Status:
-        """What a sub-table is; the grand total is always public."""
+        """The status of a sub-table; the grand total is always public."""
         if subtable in self.released:
             is_direct = subtable in self.direct
             return Status.DIRECT if is_direct else Status.INDIRECT
@@ -83,7 +83,7 @@ class State:
         return Status.OPEN
 
     def releasing(self, subtable: SubTable) -> State:
-        """R(t + 1), with all that is known of R(t): what was unreleasable stays so."""
+        """R(t + 1) with all knowledge of R(t): unreleasable sub-tables stay so."""
         larger = self.released.add(subtable)
         return replace(
             self,
@@ -95,16 +95,16 @@ class State:
         )
 
     def answering(self, part: SuppressedTable) -> State:
-        """R(t + 1), which is R(t) and a suppressed table."""
+        """R(t + 1): R(t) and a suppressed table."""
         parts = self.suppressed_tables.then(SuppressedTables(self.released, (part,)))
         return replace(self, suppressed_tables=parts, version=self.version + 1)
 
     def part(self, subtable: SubTable) -> SuppressedTable | None:
-        """The suppressed table of a sub-table; None where there is none."""
+        """The public suppressed table of a sub-table; None if there is none."""
         return next((part for part in self.suppressed_tables.tables if part.view == subtable), None)
 
     def knowing(self, unreleasable: Iterable[SubTable] = (), undecided: Iterable[SubTable] = ()) -> State:
-        """With more that is known to be unreleasable, or that could not be decided."""
+        """The state with more unreleasable or undecided sub-tables."""
         proven = st.minimal([*self.unreleasable, *unreleasable])
         is_proven = st.containing_any(proven)
         left = [s for s in (*self.undecided, *undecided) if not is_proven(s) and s not in self.released]
@@ -116,10 +116,7 @@ class State:
 
     @cached_property
     def statuses(self) -> npt.NDArray[np.uint8]:
-        """(2^variables,) the status of each sub-table by its number; for at most some 20 variables.
-
-        0 at a number that is none: a variable without a level that it tells.
-        """
+        """(2^variables,) the status of each sub-table by number; for at most some 20 variables."""
         variables = len(self.schema)
         every, found = sub_tables(self.schema), np.full(1 << variables, Status.OPEN, np.uint8)
         found[_above(self.undecided, variables)] = Status.UNDECIDED
@@ -127,20 +124,20 @@ class State:
         found[self.released.listed(variables)] = Status.INDIRECT
         found[list(self.direct)] = Status.DIRECT
         if len(every) < len(found):
-            kept = found[every]
+            chosen = found[every]
             found[:] = 0
-            found[every] = kept
+            found[every] = chosen
         found.setflags(write=False)
         return found
 
     def count(self, status: Status) -> int:
-        """How many sub-tables are so; as far as there are `statuses`."""
+        """The number of sub-tables with a status; where `statuses` is possible."""
         return int((self.statuses == status).sum())
 
 
 @lru_cache(maxsize=4)
 def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:
-    """(n,) every sub-table, the total among them, by number; for at most some 20 variables."""
+    """(n,) every sub-table, with the total, by number; for at most some 20 variables."""
     every = range(1 << len(schema)) if schema.levels.is_flat else sorted(st.subsets(st.full(len(schema)), schema))
     found = np.array(every, np.int64)
     found.setflags(write=False)
@@ -148,7 +145,7 @@ def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:
 
 
 def by_dimension(statuses: npt.NDArray[np.uint8], schema: Schema) -> list[dict[Status, int]]:
-    """Of each dimension, the total first, how many sub-tables are of each of these statuses."""
+    """By dimension, from the total on, the number of sub-tables with each status."""
     dimensions = st.many_ways(np.arange(len(statuses)), schema)
     levels = (statuses[dimensions == dimension] for dimension in range(len(schema.axes) + 1))
     return [{status: int((level == status).sum()) for status in Status} for level in levels]

@@ -1,6 +1,6 @@
-"""Sub-tables as bit sets: bit v is set where variable v is kept. The one file for bit tricks.
+"""Sub-tables as bit sets: bit v is set if it has variable v. The only module with bit tricks.
 
-Of a schema with levels sub-tables are closed sets, see `Levels.closed`: whatever here takes a schema gives such.
+Sub-tables of a schema with levels are closed sets, see `Levels.closed`; functions with a schema return such.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sdc.model.schema import Schema
 SubTable: TypeAlias = Annotated[int, InDocuments(list[str], lambda t, s: names(t, s), lambda found, s: named(found, s))]
 
 GRAND_TOTAL: SubTable = 0
-MANY = 32  # from here on an array operation costs less than a loop
+MANY = 32  # from here on an array operation is faster than a loop
 
 
 def of(variables: Iterable[int]) -> SubTable:
-    """The sub-table that keeps the given variables."""
+    """The sub-table of the given variables."""
     subtable = 0
     for variable in variables:
         subtable |= 1 << variable
@@ -33,15 +33,15 @@ def of(variables: Iterable[int]) -> SubTable:
 
 
 def union(subtables: Iterable[SubTable]) -> SubTable:
-    """The variables that any of them keeps."""
-    kept = 0
+    """The variables of any of them."""
+    chosen = 0
     for subtable in subtables:
-        kept |= subtable
-    return kept
+        chosen |= subtable
+    return chosen
 
 
 def varying(schema: Schema) -> SubTable:
-    """The variables of two categories or more; the others change no marginal."""
+    """The variables with two categories or more; the others change no marginal."""
     return of(v for v, size in enumerate(schema.sizes) if size > 1)
 
 
@@ -51,104 +51,104 @@ def full(variables: int) -> SubTable:
 
 
 def members(subtable: SubTable) -> tuple[int, ...]:
-    """The variables kept, ascending, as numbers from 0."""
+    """The variables as ascending numbers from 0."""
     return tuple(_bits(subtable))
 
 
 def _bits(subtable: SubTable) -> Iterator[int]:
     while subtable:
-        # the lowest bit: a step for each variable kept, and not for each of 63
+        # the lowest bit: one step for each variable that is in it
         low = subtable & -subtable
         yield low.bit_length() - 1
         subtable ^= low
 
 
 def dimension(subtable: SubTable) -> int:
-    """How many variables are kept."""
+    """The number of variables."""
     return subtable.bit_count()
 
 
 def has(subtable: SubTable, variable: int) -> bool:
-    """Whether the variable is kept."""
+    """Whether it has the variable."""
     return bool(subtable >> variable & 1)
 
 
 def is_within(child: SubTable, parent: SubTable) -> bool:
-    """Whether every variable of `child` is one of `parent`."""
+    """Whether `parent` has every variable of `child`."""
     return child & ~parent == 0
 
 
 def within(child: SubTable, parent: SubTable) -> SubTable:
-    """The child, or what the parent has of it, with the variables numbered as the parent's table has them."""
+    """The shared variables, numbered as in the parent's table."""
     return of(new for new, variable in enumerate(members(parent)) if has(child, variable))
 
 
 def children(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
-    """The sub-tables just below a closed one: of one axis a level that is just coarser, or nothing where there is none.
+    """The sub-tables just below a closed one: a next coarser level of one axis, or the axis removed if there is none.
 
-    Without levels those with one variable fewer.
+    Without levels, those with one variable fewer.
     """
-    for v in _bits(schema.levels.telling(subtable)):
+    for v in _bits(schema.levels.finest(subtable)):
         rest = subtable & ~schema.levels.of_axis[v]
         coarser = schema.levels.just_coarser(v)
         yield from (rest | schema.levels.closed(1 << u) for u in _bits(coarser)) if coarser else (rest,)
 
 
 def margins(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
-    """The sub-tables with one axis fewer, and none of its levels: without levels the children."""
-    return (subtable & ~schema.levels.of_axis[v] for v in _bits(schema.levels.telling(subtable)))
+    """The sub-tables with one axis fewer, including its levels; without levels the children."""
+    return (subtable & ~schema.levels.of_axis[v] for v in _bits(schema.levels.finest(subtable)))
 
 
 def over_fewer(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
-    """Those over some of its axes, one at least and not all, each at the levels that it has."""
+    """The sub-tables over some of its axes (not none, not all), each at its levels."""
     axes = [own for axis in schema.axes if (own := subtable & schema.levels.of_axis[axis])]
-    return (union(kept) for size in range(1, len(axes)) for kept in combinations(axes, size))
+    return (union(chosen) for size in range(1, len(axes)) for chosen in combinations(axes, size))
 
 
 def parents(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
-    """The sub-tables just above a closed one: of one axis a variable that is just finer, or one of the coarsest.
+    """The sub-tables just above a closed one: a next finer variable of one axis, or one of the coarsest of a new axis.
 
-    Without levels those with one variable more.
+    Without levels, those with one variable more.
     """
     if schema.levels.is_flat:
         yield from (subtable | 1 << v for v in _bits(full(len(schema)) & ~subtable))
         return
     levels = schema.levels
     for axis in schema.axes:
-        held = levels.telling(subtable & levels.of_axis[axis])
+        held = levels.finest(subtable & levels.of_axis[axis])
         finer = levels.coarsest(levels.finer(held.bit_length() - 1) if held else levels.of_axis[axis])
         yield from (subtable | levels.closed(1 << v) for v in _bits(finer))
 
 
 def subsets(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
-    """Every sub-table within a closed one, itself among them, and the grand total; 2^dimension without levels."""
+    """Every sub-table within a closed one, with itself and the grand total; 2^dimension without levels."""
     if schema.levels.is_flat:
         return submasks(subtable)
-    kept = (members(subtable & schema.levels.of_axis[axis]) for axis in schema.axes)
-    choices = [[GRAND_TOTAL, *(schema.levels.closed(1 << v) for v in own)] for own in kept]
+    chosen = (members(subtable & schema.levels.of_axis[axis]) for axis in schema.axes)
+    choices = [[GRAND_TOTAL, *(schema.levels.closed(1 << v) for v in own)] for own in chosen]
     return (union(chosen) for chosen in product(*choices))
 
 
 def with_level(subtable: SubTable, level: int, schema: Schema) -> SubTable:
-    """A sub-table with a level in the place of the axis of that."""
+    """A sub-table with a level in place of its axis."""
     return schema.levels.closed(subtable & ~schema.levels.of_axis[level] | 1 << level)
 
 
 def ways(subtable: SubTable, schema: Schema) -> int:
-    """How many variables a sub-table has, of an axis and its levels one: what its dimension is without levels."""
-    return dimension(schema.levels.telling(subtable))
+    """The number of variables, an axis and its levels counting as one."""
+    return dimension(schema.levels.finest(subtable))
 
 
 def many_ways(subtables: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.int64]:
-    """(n,) the same of closed sub-tables."""
+    """(n,) `ways` of closed sub-tables."""
     held = [(subtables & np.array(schema.levels.of_axis[axis], subtables.dtype)) != 0 for axis in schema.axes]
     ways: npt.NDArray[np.int64] = np.sum(held, axis=0, dtype=np.int64)
     return ways
 
 
 def cells(subtable: SubTable, schema: Schema) -> int:
-    """How many cells a sub-table has, zeros included."""
-    return prod(schema.sizes[v] for v in _bits(schema.levels.telling(subtable)))
+    """The number of cells, zeros included."""
+    return prod(schema.sizes[v] for v in _bits(schema.levels.finest(subtable)))
 
 
 def submasks(subtable: SubTable) -> Iterator[SubTable]:
@@ -158,7 +158,7 @@ def submasks(subtable: SubTable) -> Iterator[SubTable]:
         yield subset
         if not subset:
             return
-        # counting down in the bits of the sub-table alone: borrows run through those that it does not have
+        # counts down within the bits of the sub-table: borrows pass over the missing ones
         subset = (subset - 1) & subtable
 
 
@@ -173,29 +173,29 @@ def within_any_of(subtables: Iterable[SubTable]) -> Iterator[SubTable]:
 
 
 def maximal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
-    """Those within no other, by decreasing dimension, then by number.
+    """The sub-tables within no other, by decreasing dimension, then by number.
 
-    Only a larger one can contain one, so each is held against the larger ones kept before it, all at once.
+    Only a larger one can contain another, so each is compared with the larger ones at once.
     """
-    kept: list[SubTable] = []
+    chosen: list[SubTable] = []
     for _, level in groupby(sorted(set(subtables), key=lambda s: (-dimension(s), s)), key=dimension):
-        is_within_larger = within_any(tuple(kept))
-        kept += [s for s in level if not is_within_larger(s)]
-    return tuple(kept)
+        is_within_larger = within_any(tuple(chosen))
+        chosen += [s for s in level if not is_within_larger(s)]
+    return tuple(chosen)
 
 
 def minimal(subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
-    """Those that contain no other, by dimension, then by number."""
-    kept: list[SubTable] = []
+    """The sub-tables that contain no other, by dimension, then by number."""
+    chosen: list[SubTable] = []
     for _, level in groupby(sorted(set(subtables), key=lambda s: (dimension(s), s)), key=dimension):
         # only a smaller one can be contained
-        contains_smaller = containing_any(tuple(kept))
-        kept += [s for s in level if not contains_smaller(s)]
-    return tuple(kept)
+        contains_smaller = containing_any(tuple(chosen))
+        chosen += [s for s in level if not contains_smaller(s)]
+    return tuple(chosen)
 
 
 def containing_any(children: Sequence[SubTable]) -> Callable[[SubTable], bool]:
-    """The question whether a sub-table contains one of the children; one array operation where they are many."""
+    """A test whether a sub-table contains one of the children; one array operation for many."""
     if len(children) < MANY:
         return lambda parent: any(child & ~parent == 0 for child in children)
     sets = np.array(children, np.int64)
@@ -203,16 +203,16 @@ def containing_any(children: Sequence[SubTable]) -> Callable[[SubTable], bool]:
 
 
 def within_any(parents: Sequence[SubTable]) -> Callable[[SubTable], bool]:
-    """The question whether a sub-table is within one of the parents; one array operation where they are many."""
+    """A test whether a sub-table is within one of the parents; one array operation for many."""
     if len(parents) < MANY:
         return lambda child: any(child & ~parent == 0 for parent in parents)
-    # 63 variables at most: no set has the sign bit
+    # at most 63 variables: no set has the sign bit
     sets = np.array(parents, np.int64)
     return lambda child: bool((sets & child == child).any())
 
 
 def within_one_of(children: npt.NDArray[np.int64], parents: Iterable[SubTable]) -> npt.NDArray[np.bool_]:
-    """(n,) of many sub-tables whether each is within one of the parents."""
+    """(n,) whether each of many sub-tables is within one of the parents."""
     found = np.zeros(len(children), np.bool_)
     for parent in parents:
         found |= children & ~parent == 0
@@ -220,20 +220,17 @@ def within_one_of(children: npt.NDArray[np.int64], parents: Iterable[SubTable]) 
 
 
 def names(subtable: SubTable, schema: Schema) -> list[str]:
-    """The names of the variables kept, in the schema's order, of each axis the finest.
-
-    IndexError where it does not have one of them.
-    """
-    return [schema.names[v] for v in _bits(schema.levels.telling(subtable))]
+    """The names of its finest variables, in the schema's order; IndexError for an unknown one."""
+    return [schema.names[v] for v in _bits(schema.levels.finest(subtable))]
 
 
 def named(names: Iterable[str], schema: Schema) -> SubTable:
-    """The sub-table of the variables with these names; InputError for one that the table does not have."""
+    """The sub-table with these names; InputError for an unknown one."""
     return schema.levels.closed(of(schema.index(name) for name in names))
 
 
 def marks(subtable: SubTable, variables: int) -> str:
-    """A row of the matrix in which the papers draw frontiers: X for each variable kept, and a dot for each other."""
+    """A row of the papers' matrices of frontiers: X for each variable in it, a dot for each other."""
     return "".join("X" if has(subtable, v) else "." for v in range(variables))
 
 
@@ -243,7 +240,7 @@ def label(subtable: SubTable, schema: Schema) -> str:
 
 
 def parse(text: str, schema: Schema) -> SubTable:
-    """The sub-table written `age*sex`; ReleaseError for a name the table does not have or has twice."""
+    """The sub-table written `age*sex`; ReleaseError for unknown or repeated names."""
     wanted = [name.strip() for name in text.split("*")]
     for name in wanted:
         if name not in schema.names:
@@ -257,20 +254,19 @@ def parse(text: str, schema: Schema) -> SubTable:
 
 
 def _joined(text: str, names: Sequence[str]) -> str:
-    """Where it is variables that something else than * joins, how they are written."""
     parts = [part for part in re.split(r"[\s,;:+/&]+", text) if part]
     if len(parts) < 2 or not {*parts} <= {*names}:
         return ""
     return f"the variables of a sub-table are joined by *, so write {'*'.join(parts)}"
 
 
-def told(asked: Any, schema: Schema) -> SubTable:
+def subtable_of(given: Any, schema: Schema) -> SubTable:
     """The sub-table written `age*sex`, as a list of names, or as it is; ReleaseError as `parse`, and for all else."""
-    if isinstance(asked, int | np.integer):
-        return int(asked)
-    names = [asked] if isinstance(asked, str) else asked
+    if isinstance(given, int | np.integer):
+        return int(given)
+    names = [given] if isinstance(given, str) else given
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
         raise ReleaseError(
-            f"a sub-table is written as 'age*sex' or as the list of its variables; this is a {type(asked).__name__}"
+            f"a sub-table is written as 'age*sex' or as the list of its variables; this is a {type(given).__name__}"
         )
     return parse("*".join(names), schema)

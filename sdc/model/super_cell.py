@@ -1,4 +1,4 @@
-"""Super-cells: the cells with one of some categories of each axis, and between what their counts come to ([DKS] 4)."""
+"""Super-cells: the cells with some categories of each axis, and bounds of their counts ([DKS] section 4)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from sdc.model.table import Codes, Counts, Table
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Chosen: TypeAlias = Mapping[str, str | Sequence[str]]
-"""By variable a category, or several; of a variable that is not named all."""
+"""By variable one or several categories; unnamed variables have all."""
 
-Asked: TypeAlias = str | Chosen | Sequence[str | Chosen]
-"""Super-cells, each as text or by variable; "at-risk" or "all" is each of these cells by itself."""
+SuperCells: TypeAlias = str | Chosen | Sequence[str | Chosen]
+"""Super-cells as text or by variable; "at-risk" or "all" means single cells."""
 
 EXAMPLE = "'age in (young, old), sex = f'"
 _QUOTED, _BARE = r'"[^"]*"', r'[^,()"]+'
@@ -37,13 +37,13 @@ _VARIABLE = re.compile(
 
 
 def is_written(text: str) -> bool:
-    """Whether a text is meant to be a super-cell, and no word."""
+    """Whether a text is a super-cell and not a keyword."""
     return "=" in text or "(" in text
 
 
-def each(asked: Asked) -> list[str | Chosen]:
-    """One after the other; InputError where there is none."""
-    found = [asked] if isinstance(asked, str | Mapping) else [*asked]
+def each(given: SuperCells) -> list[str | Chosen]:
+    """The super-cells as a list; InputError if it is empty."""
+    found = [given] if isinstance(given, str | Mapping) else [*given]
     if not found:
         raise InputError(f"no super-cell is named; give one such as {EXAMPLE}")
     return found
@@ -51,23 +51,23 @@ def each(asked: Asked) -> list[str | Chosen]:
 
 @dataclass(frozen=True)
 class SuperCell:
-    """The cells with one of these codes of each axis: a product of sets of categories, none of them empty.
+    """The cells with one of these codes of each axis: a product of non-empty sets of categories.
 
-    codes  of each axis of a schema, in order, some of its codes, ascending
+    codes  for each axis of a schema, in order, its codes, ascending
     """
 
     codes: tuple[tuple[int, ...], ...]
 
     @staticmethod
     def of(one: str | Chosen, schema: Schema) -> SuperCell:
-        """As it is written, or by variable; InputError as `parse` and `named`."""
+        """From text or by variable; InputError as `parse` and `named`."""
         return SuperCell.parse(one, schema) if isinstance(one, str) else SuperCell.named(one, schema)
 
     @staticmethod
     def parse(text: str, schema: Schema) -> SuperCell:
-        """From `age in (young, old), sex = f`; categories with a comma or a bracket stand in double quotes.
+        """From `age in (young, old), sex = f`; categories with a comma or bracket are in double quotes.
 
-        InputError for what is not written so, and as `named`.
+        InputError for other texts, and as `named`.
         """
         chosen, at = dict[str, Sequence[str]](), 0
         while at < len(text) or not chosen:
@@ -82,9 +82,9 @@ class SuperCell:
 
     @staticmethod
     def named(chosen: Chosen, schema: Schema) -> SuperCell:
-        """From categories by variable, of levels too: then the categories of the axis that are in them.
+        """From categories by variable; categories of a level stand for those of its axis.
 
-        InputError for a variable or a category that the schema does not have, and where no category is left.
+        InputError for an unknown variable or category, and if no category remains.
         """
         flags = {axis: np.ones(schema.sizes[axis], np.bool_) for axis in schema.axes}
         for name, categories in chosen.items():
@@ -98,47 +98,48 @@ class SuperCell:
 
     @staticmethod
     def of_cells(cells: Codes) -> list[SuperCell]:
-        """Each of (n, axes) cells by itself."""
+        """Each of (n, axes) cells as a super-cell."""
         return [SuperCell(tuple((code,) for code in cell)) for cell in cells.tolist()]
 
     def holds(self, cells: npt.NDArray[np.integer]) -> Flags:
-        """(n,) whether each of (n, axes) cells is one of its own."""
+        """(n,) whether it contains each of (n, axes) cells."""
         found = np.ones(len(cells), np.bool_)
         for own, column in zip(self.codes, cells.T, strict=True):
             found &= np.isin(column, own)
         return found
 
     def count(self, table: Table) -> int:
-        """What the counts of its cells come to."""
+        """The sum of the counts of its cells."""
         return int(table.counts[self.holds(table.codes)].sum())
 
     def places(self, schema: Schema) -> npt.NDArray[np.int64]:
-        """Of its cells the places in C order."""
+        """The positions of its cells in C order."""
         places: npt.NDArray[np.int64] = np.ravel_multi_index(np.ix_(*self.codes), schema.keys.sizes).reshape(-1)
         return places
 
     def within(self, subtable: SubTable, schema: Schema) -> tuple[SuperCell | None, SuperCell]:
-        """In the marginal of a closed sub-table what lies all in it, None for nothing, and what has a part in it.
+        """In the marginal of a closed sub-table: the largest super-cell inside it (None if empty) and the smallest
+        around it.
 
-        Where the two are equal the marginal tells what it comes to.
+        If both are equal, the marginal implies the count.
         """
         inside, touched, is_part = dict[int, tuple[int, ...]](), dict[int, tuple[int, ...]](), False
         for axis, codes in zip(schema.axes, self.codes, strict=True):
-            kept = st.members(schema.levels.telling(subtable & schema.levels.of_axis[axis]))
-            if not kept:
+            finest_of_axis = st.members(schema.levels.finest(subtable & schema.levels.of_axis[axis]))
+            if not finest_of_axis:
                 is_part |= len(codes) < schema.sizes[axis]
                 continue
-            groups, finest = schema.levels.groups[kept[0]], kept[0]
+            groups, finest = schema.levels.groups[finest_of_axis[0]], finest_of_axis[0]
             own, each = (np.bincount(of, minlength=schema.sizes[finest]) for of in (groups[list(codes)], groups))
             touched[finest] = tuple(np.flatnonzero(own).tolist())
             inside[finest] = tuple(np.flatnonzero(own == each).tolist())
             is_part |= not inside[finest]
-        # axes are in the order of what there is of them
+        # axes are in the order of the remaining variables
         wholly, partly = (SuperCell(tuple(of[v] for v in sorted(of))) for of in (inside, touched))
         return None if is_part else wholly, partly
 
     def categories(self, schema: Schema) -> dict[str, list[str]]:
-        """By axis the categories that it has, of those that it does not have all of."""
+        """By axis its categories, of axes with a restriction."""
         pairs = ((schema.variables[axis], codes) for axis, codes in zip(schema.axes, self.codes, strict=True))
         return {v.name: [v.categories[c] for c in codes] for v, codes in pairs if len(codes) < len(v.categories)}
 
@@ -150,12 +151,12 @@ class SuperCell:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SuperCellBounds(Named):
-    """What is known of the sharp bounds of some super-cells under a release, as `CellBounds` has it of cells.
+    """Bounds of some super-cells under a release, as `CellBounds` for cells.
 
-    counts  (n,) int64 true counts; None where nobody says which table is the true one
+    counts  (n,) int64 true counts; None if no table is known to be the true one
     outer   (n, 2) contains the sharp range; inner  (n, 2) both ends reached, so it lies inside: int64, or of tables of
             fractions too `Fraction`s
-    method  name of the method that gave them
+    method  name of the method
     """
 
     super_cells: tuple[SuperCell, ...]
@@ -173,12 +174,12 @@ class SuperCellBounds(Named):
 
     @property
     def exact(self) -> Flags:
-        """(n,) where both intervals agree: then they are the sharp bounds."""
+        """(n,) where both intervals agree and so are sharp."""
         equal: Flags = (self.outer == self.inner).all(axis=1)
         return equal
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """The super-cells by names, with their counts and bounds."""
+        """The super-cells by names, with counts and bounds."""
         ends = {
             f"{kind}_{end}": list(map(written, both[:, at]))
             for kind, both in (("outer", self.outer), ("inner", self.inner))
@@ -190,7 +191,7 @@ class SuperCellBounds(Named):
 
     @staticmethod
     def concatenated(parts: Sequence[SuperCellBounds]) -> SuperCellBounds:
-        """The bounds of different super-cells, one part after the other; ValueError where there is no part."""
+        """The bounds of different super-cells, in order; ValueError without parts."""
         methods = dict.fromkeys(name for part in parts for name in part.method.split(" + "))
         return SuperCellBounds(
             tuple(one for part in parts for one in part.super_cells),
@@ -202,7 +203,7 @@ class SuperCellBounds(Named):
 
 
 def written(end: Any) -> Any:
-    """An end of bounds as documents have it: an integer, or a fraction as text, `2/3`."""
+    """An end of bounds in documents: an integer, or a fraction as text, `2/3`."""
     return int(end) if isinstance(end, int | np.integer) else str(end)
 
 
@@ -219,7 +220,7 @@ def _codes(categories: Sequence[str], name: str, schema: Schema) -> list[int]:
 
 
 def _listed(text: str, several: str) -> list[str]:
-    """What stands in brackets; InputError where something is between two commas that is no category."""
+    """The categories in brackets; InputError for other text between commas."""
     found, at = list[str](), 0
     while several.strip() and at < len(several):
         one = _CATEGORY.match(several, at)
@@ -235,11 +236,11 @@ def _bare(category: str) -> str:
 
 
 def super_cell_facts(release: Release | None, bounds: SuperCellBounds, schema: Schema) -> dict[str, Any]:
-    """Bounds under a release, a super-cell a row, by the categories of the variables that it does not have all of.
+    """Bounds under a release, one row for each super-cell, by the categories of restricted variables.
 
-    No release is one of a table that tells by itself what is known of it.
+    Without a release, the table itself states what is known.
     """
-    # where no table is the true one a count is known by its bounds alone
+    # without a true table, a count is known by its bounds only
     counts: Any = [int(low) if low == high == int(low) else None for low, high in bounds.outer]
     columns = {
         "cell": [one.categories(schema) for one in bounds.super_cells],
@@ -248,5 +249,5 @@ def super_cell_facts(release: Release | None, bounds: SuperCellBounds, schema: S
         "inner": [list(map(written, ends)) for ends in bounds.inner],
         "exact": map(bool, bounds.exact),
     }
-    told = {} if release is None else {"release": release_facts(release, schema)["frontier"]}
-    return {**told, "method": bounds.method, "cells": rows(columns)}
+    release_entry = {} if release is None else {"release": release_facts(release, schema)["frontier"]}
+    return {**release_entry, "method": bounds.method, "cells": rows(columns)}

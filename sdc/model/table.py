@@ -1,4 +1,4 @@
-"""Table: a sparse table of counts, one row a non-zero cell."""
+"""Table: a sparse table of counts, one row for each non-zero cell."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from sdc.model.subtable import SubTable
 Counts: TypeAlias = Annotated[npt.NDArray[np.int64], listed(list[int], np.int64, -1)]
 Codes = npt.NDArray[np.uint16]
 
-MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hundreds of such sums fit int64
+MAX_TOTAL = 1 << 53  # a sum of counts is exact in a double too, and hundreds of such sums fit int64
 CELLS_PER_CHUNK = 1 << 20
-MOST_KEYS = 1 << 24  # of a table whose keys are kept, 128 MiB
-CELLS_EACH = 16  # of a table for each of the cells asked for: with fewer a pass is as fast
+MOST_KEYS = 1 << 24  # of a table whose keys are cached, 128 MiB
+CELLS_EACH = 16  # cells of a table for each wanted cell: with fewer a pass is as fast
 CELLS_PER_PARTITION = 250_000  # non-zero cells; a larger table is cut into partitions
 
 
 def partitions_of(cells: int) -> int:
-    """How many partitions a table with so many non-zero cells has, where nobody says it."""
+    """The default number of partitions of a table with so many non-zero cells."""
     return max(1, -(-cells // CELLS_PER_PARTITION))
 
 
 def partition_edges(cells: int, partitions: int) -> list[int]:
-    """The first row of each partition, and the number of cells: ranges of rows that are as equal as can be."""
+    """The first row of each partition, and the number of cells: nearly equal ranges of rows."""
     return [cells * number // partitions for number in range(partitions + 1)]
 
 
 class Cells(ABC):
-    """The non-zero cells of a table and their counts, so many at a time: in memory, or read from where they are."""
+    """The non-zero cells of a table and their counts, in chunks: in memory or read from files."""
 
     schema: Schema
 
@@ -57,18 +57,18 @@ class Cells(ABC):
 
     @abstractmethod
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
-        """(n, axes) codes and (n,) counts, 2^20 cells or so many at a time."""
+        """(n, axes) codes and (n,) counts, in chunks of 2^20 or `cells` cells."""
 
     def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
-        """Chunks with all cells that have a code from `first` to `last` of the first axis, and some others."""
+        """Chunks with all cells whose code of the first axis is from `first` to `last`, and possibly others."""
         return self.chunks()
 
     def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
-        """(n, those variables) codes of the cells of each chunk."""
+        """(n, variables) codes of the cells of each chunk."""
         return (self.schema.columns(codes, variables) for codes, _ in self.chunks())
 
     def one_way(self) -> list[Counts]:
-        """(categories,) int64 counts of each variable, in records."""
+        """(categories,) int64 counts of records of each variable."""
         return self._one_way
 
     @cached_property
@@ -87,11 +87,10 @@ class Cells(ABC):
 class Table(Cells, Named):
     """Counts of the non-zero cells, sorted by their codes, first axis slowest.
 
-    codes   (cells, axes) uint16, read-only: position of each category in the schema; those of levels follow
-    counts  (cells,) int64, read-only, all positive, their sum at most 2^53
+    codes   (cells, axes) uint16, read-only: positions of the categories in the schema; those of levels follow
+    counts  (cells,) int64, read-only, positive, with a sum of at most 2^53
 
-    Any cell space is allowed, beyond 2^64 too: a cell is never given by one number. What is public of it, and which
-    of its cells cannot be, is `Knowledge`.
+    Any cell space is allowed, beyond 2^64 too: no number stands for a cell. `Knowledge` has what is public of it.
     """
 
     schema: Schema
@@ -105,11 +104,10 @@ class Table(Cells, Named):
     def of(schema: Schema, codes: npt.NDArray[np.integer], weights: npt.NDArray[np.integer] | None = None) -> Table:
         """The table of the given records, or of counted cells with `weights`; zeros are dropped.
 
-        codes    (n, axes) integers, a row a record or a counted cell; equal rows are one cell
-        weights  (n,) records of each row, 1 where none are given
+        codes    (n, axes) integers, one row for each record or counted cell; equal rows are one cell
+        weights  (n,) records of each row, 1 by default
 
-        The same table whatever the order of the rows. InputError where a weight is negative, a
-        code is outside its variable's categories, or the total exceeds 2^53.
+        The order of rows has no effect. InputError for a negative weight, an invalid code, or a total above 2^53.
         """
         given, sizes = np.asarray(codes).reshape(-1, len(schema.axes)), schema.keys.sizes
         if len(given) and (given.min() < 0 or (given.max(axis=0) >= sizes).any()):
@@ -118,7 +116,7 @@ class Table(Cells, Named):
         codes = given.astype(np.uint16, copy=False)
         weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
         if len(weights) and weights.min() < 0:
-            # in floating point first, which cannot wrap: an integer sum that does would pass for a small one
+            # first in floating point, which cannot wrap: an overflowing integer sum would look small
             raise InputError(
                 f"{(weights < 0).sum()} cells have counts below 0; counts must not be negative",
                 f"a cell has the count {weights.min()}",
@@ -131,7 +129,6 @@ class Table(Cells, Named):
         return Table(schema, np.ascontiguousarray(codes[first]), _sum_by(group, weights, len(first)))
 
     def __len__(self) -> int:
-        """Number of non-zero cells."""
         return len(self.counts)
 
     @property
@@ -143,7 +140,7 @@ class Table(Cells, Named):
         return self.schema
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """The non-zero cells by names, those of levels among them, and their counts."""
+        """The non-zero cells by names, levels included, and their counts."""
         return {**named_cells(self.all_codes, schema.flat), "count": self.counts.tolist()}
 
     def __eq__(self, other: object) -> bool:
@@ -154,13 +151,12 @@ class Table(Cells, Named):
 
     @cached_property
     def total(self) -> int:
-        """N, the number of records."""
         return int(self.counts.sum())
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over schema, codes and counts."""
-        # little-endian whatever the machine, so that a build's digest is the same on all of them
+        # little-endian on every machine, so that digests are the same
         sha = hashlib.sha256(repr(self.schema).encode())
         sha.update(np.ascontiguousarray(self.codes, "<u2").reshape(-1).data)
         sha.update(np.ascontiguousarray(self.counts, "<i8").data)
@@ -168,28 +164,28 @@ class Table(Cells, Named):
 
     @cached_property
     def unmet(self) -> Pattern:
-        """Of each axis the codes of categories that no record has; of an axis without such none."""
+        """By axis, the codes of categories without records; axes without such are left out."""
         pairs = zip(self.schema.axes, self.codes.T, strict=True)
         found = ((v, np.flatnonzero(np.bincount(codes, minlength=self.schema.sizes[v]) == 0)) for v, codes in pairs)
         return tuple((v, tuple(codes.tolist())) for v, codes in found if len(codes))
 
     @property
     def dense(self) -> Counts:
-        """(categories of each axis) counts of all cells; InputError where they are more than 2^26."""
+        """(categories of each axis) counts of all cells; InputError above 2^26 cells."""
         if self.schema.cells > MOST_DENSE:
-            raise InputError(f"the table has {self.schema.cells} cells, more than {MOST_DENSE}; keep fewer variables")
+            raise InputError(f"the table has {self.schema.cells} cells, more than {MOST_DENSE}; use fewer variables")
         dense = np.zeros(self.schema.keys.sizes, np.int64)
         dense[tuple(self.codes.T)] = self.counts
         return dense
 
     @cached_property
     def all_codes(self) -> Codes:
-        """(cells, variables) codes, those of levels among them."""
+        """(cells, variables) codes, levels included."""
         return self.schema.columns(self.codes)
 
     @cached_property
     def flat(self) -> Table:
-        """The same cells where every level is a variable of its own, with the codes that follow."""
+        """The table in which every level is its own variable."""
         return self if self.schema.levels.is_flat else Table(self.schema.flat, self.all_codes, self.counts)
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
@@ -197,24 +193,23 @@ class Table(Cells, Named):
         return np.flatnonzero(self.counts <= small_count)
 
     def marginal(self, subtable: SubTable | str | Sequence[str]) -> Table:
-        """n_T: the table of the variables kept, the others summed out.
+        """n_T: the marginal of a sub-table T, the other variables summed out.
 
-        T is written `age*sex`, or as the list of its variables; or it is a sub-table that is closed and has a variable.
-        ReleaseError for what is none of the table.
+        T is `age*sex`, a list of variables, or a closed sub-table with a variable. ReleaseError for other values.
         """
-        kept = st.told(subtable, self.schema)
-        schema, parts = self.schema.restrict(st.members(kept)), []
+        chosen = st.subtable_of(subtable, self.schema)
+        schema, parts = self.schema.restrict(st.members(chosen)), []
         for codes, counts in self.chunks():
-            parts.append(Table.of(schema, self.schema.marginal_cells(codes, kept), counts))
-            # summed whenever what waits outweighs the sum: memory stays near the result's, time near one sort
+            parts.append(Table.of(schema, self.schema.marginal_cells(codes, chosen), counts))
+            # summed whenever the waiting parts outweigh the sum: memory stays near the result's, time near one sort
             if sum(map(len, parts[1:])) > max(CELLS_PER_CHUNK, len(parts[0])):
                 parts = [_summed(schema, parts)]
         return _summed(schema, parts)
 
     def least_count(self, subtable: SubTable) -> int:
-        """The smallest count of a marginal that is not 0, in records; 0 where it has none. It is kept.
+        """The smallest non-zero count of a marginal, in records; 0 if there is none. Cached.
 
-        The sub-table is closed; that of no variable has the total alone.
+        The sub-table is closed; without variables it has the total only.
         """
         if subtable not in self._least:
             counts = self.marginal(subtable).counts if subtable else self.counts.sum(keepdims=True)
@@ -226,31 +221,28 @@ class Table(Cells, Named):
         return {}
 
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
-        """(n,) int64 n_T(i_T), in records, for each of (n, axes) cells; 0 where no record is.
+        """(n,) int64 n_T(i_T), in records, for each of (n, axes) cells; 0 without records.
 
-        Any cell space. One pass over the table, and a search among the n cells for each of its own.
+        For any cell space: one pass over the table, with a search among the n cells.
         """
-        kept = st.members(self.schema.levels.telling(subtable))
-        wanted = KeyIndex(self.schema.space(kept), self.schema.columns(np.asarray(cells, np.uint16), kept))
-        # the last one collects what is not wanted
+        chosen = st.members(self.schema.levels.finest(subtable))
+        wanted = KeyIndex(self.schema.space(chosen), self.schema.columns(np.asarray(cells, np.uint16), chosen))
+        # the last slot collects unwanted cells
         sums = np.zeros(wanted.groups + 1, np.int64)
-        # only the cells wanted are sorted, and each chunk is looked up among them: the table may be far larger
+        # only the wanted cells are sorted, and each chunk is looked up among them: the table may be far larger
         for codes, counts in self.chunks(len(cells)):
-            place = wanted.place(self.schema.columns(codes, kept))
+            place = wanted.place(self.schema.columns(codes, chosen))
             sums += _sum_by(place, counts, wanted.groups + 1)
         return sums[wanted.own]
 
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
-        """(n, axes) codes and (n,) counts, 2^20 cells or so many at a time.
-
-        What is mapped into memory is not copied as a whole.
-        """
+        """(n, axes) codes and (n,) counts, in chunks of 2^20 or `cells` cells; memory maps are not copied whole."""
         cells = max(cells, CELLS_PER_CHUNK)
         for begin in range(0, max(1, len(self)), cells):
             yield self.codes[begin : begin + cells], self.counts[begin : begin + cells]
 
     def count_at(self, cells: npt.NDArray[np.integer]) -> Counts:
-        """(n,) int64 count of each of (n, axes) cells, in records; of few cells without a pass over the table."""
+        """(n,) int64 count of each of (n, axes) cells, in records; for few cells without a pass over the table."""
         if not (self.schema.keys.fits and max(1, CELLS_EACH * len(cells)) <= len(self) <= MOST_KEYS):
             return self.marginal_at(st.full(len(self.schema)), cells)
         keys, counts = self._by_key
@@ -260,16 +252,15 @@ class Table(Cells, Named):
 
     @cached_property
     def _by_key(self) -> tuple[Keys, Counts]:
-        """Ascending keys of the cells, and their counts; searches ask of few cells thousands of times."""
+        """Ascending keys of the cells, and their counts; searches look up few cells thousands of times."""
         keys = self.schema.keys.pack(self.codes)
         if (np.diff(keys) > 0).all():
             return keys, self.counts
-        order = np.argsort(keys)  # where levels are variables of their own
+        order = np.argsort(keys)  # if levels are variables of their own
         return keys[order], self.counts[order]
 
 
 def _summed(schema: Schema, parts: list[Table]) -> Table:
-    """The sum of tables with the same schema."""
     if len(parts) == 1:
         return parts[0]
     return Table.of(
@@ -283,7 +274,7 @@ def _sum_by(group: npt.NDArray[np.integer], weights: npt.NDArray[np.integer], gr
 
 
 def freeze(value: object, *fields: str) -> None:
-    """Makes array fields of a frozen dataclass read-only views; the arrays given stay their owner's to write."""
+    """Make array fields of a frozen dataclass read-only views; the given arrays stay writable for their owner."""
     for field in fields:
         view = getattr(value, field).view()
         view.setflags(write=False)

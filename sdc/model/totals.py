@@ -1,6 +1,6 @@
-"""Totals among records: categories whose counts are sums of others, by their names and by their counts.
+"""Totals among records: categories that are sums of others, found by names and by counts.
 
-A table that lists totals beside its cells counts each record several times, and says more than its cells seem to say.
+A table with totals beside its cells counts each record several times.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sdc.model.table import Counts, Table
 from sdc.run_format import RESERVED, TOTAL
 
 SumCategory = tuple[str, str]
-"""A variable, and a category of it that is a sum of others."""
+"""A variable, and a category that is a sum of others."""
 MOST_LEVELS = 4  # of totals of totals
 MOST_VARIABLES = 10  # of a table that lists all its totals: it has 2^n - 1 marginals
 WORDS = frozenset(
@@ -32,18 +32,18 @@ SHORT = frozenset({"t", "tot", "ttl", "i alt", "iš viso", "both sexes"})
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name stands for totals wherever it is, in any case and with any blanks."""
+    """Whether a name always means totals, in any case and with any blanks."""
     return "".join(name.split()).casefold() in RESERVED
 
 
 def is_usual(name: str) -> bool:
-    """Whether totals are usually called so: Total, Insgesamt, Ensemble, _T, All ages and the like."""
+    """Whether a name is usual for totals: Total, Insgesamt, Ensemble, _T, All ages and the like."""
     words = _words(name)
     return " ".join(words) in SHORT or any(word in WORDS for word in (*words[:1], *words[-1:]))
 
 
 def is_plain(name: str) -> bool:
-    """Whether it is such a word alone, which is hardly called so for anything else."""
+    """Whether it is such a word alone, which rarely means anything else."""
     return "".join(_words(name)) in WORDS
 
 
@@ -52,24 +52,23 @@ def _words(name: str) -> list[str]:
 
 
 def without_totals(table: Table, path: str, is_counted: bool) -> Table:
-    """A table that lists all its totals, as `(total)` of its variables, by its cells alone; any other as it is.
+    """A table with all totals, as `(total)` of its variables, reduced to its cells; others unchanged.
 
-    So are published tables written. InputError where a total is missing, or is not what the cells add up to, and
-    where its rows are records.
+    Published tables have this form. InputError if a total is missing or wrong, or if the rows are records.
     """
     names = [variable.name for variable in table.schema.variables if any(map(is_reserved, variable.categories))]
     if not names:
         return table
     variables = table.schema.variables
-    kept = [tuple(c for c in variable.categories if not is_reserved(c)) for variable in variables]
+    cells_alone = [tuple(c for c in variable.categories if not is_reserved(c)) for variable in variables]
     wrong = InputError(
         f"{path} has rows of totals: {names[0]!r} has {' or '.join(RESERVED)}, which stands for all others and is no "
         "category. Give the cells alone; only a table that lists every total, each of them right, is read with them"
     )
-    is_whole = all(own and v.categories == (*own, TOTAL) for own, v in zip(kept, variables, strict=True))
-    if not (is_counted and is_whole) or len(kept) > MOST_VARIABLES:
+    is_whole = all(own and v.categories == (*own, TOTAL) for own, v in zip(cells_alone, variables, strict=True))
+    if not (is_counted and is_whole) or len(cells_alone) > MOST_VARIABLES:
         raise wrong
-    schema = Schema(tuple(Variable(v.name, own) for v, own in zip(variables, kept, strict=True)))
+    schema = Schema(tuple(Variable(v.name, own) for v, own in zip(variables, cells_alone, strict=True)))
     is_total = table.codes == np.array(schema.sizes)
     of = is_total @ (1 << np.arange(len(schema)))
     cells = Table.of(schema, table.codes[of == 0], table.counts[of == 0])
@@ -86,27 +85,27 @@ def without_totals(table: Table, path: str, is_counted: bool) -> Table:
 
 
 def require_no_totals(table: Table, allowed: Mapping[str, Sequence[str]], path: str) -> None:
-    """InputError where categories called as totals are have the sums of others, and nothing says that they are none."""
+    """InputError if categories named like totals are sums of others and are not declared as categories."""
     if found := named_sums(table, allowed):
         listed = ", ".join(f"{category!r} of {name!r}" for name, category in found)
         name, category = found[0]
         raise InputError(
             f"{path} has rows of totals: {listed} has the sums of other categories in every row. Leave these rows out, "
-            f"or, where it is a category, say so: table.not_totals: {{{name}: [{category!r}]}}"
+            f"or, if it is a category, declare it: table.not_totals: {{{name}: [{category!r}]}}"
         )
 
 
 def named_sums(table: Table, allowed: Mapping[str, Sequence[str]]) -> list[SumCategory]:
-    """Categories called as totals are whose counts, in all rows that they are together in, are sums of other rows.
+    """Categories named like totals whose counts, in all their rows, are sums of other rows.
 
-    The sum of all others, or of others and of totals of these: then each is there as often as there are levels.
+    A total is the sum of all others, or of others and their totals: then each counts once for each level.
     """
     variables = table.schema.variables
     marks = [[c for c in v.categories if is_usual(c) and c not in allowed.get(v.name, ())] for v in variables]
     marked = [v for v, own in enumerate(marks) if own]
     if not marked:
         return []
-    # of each row the totals that it is of, -1 where it is of a category
+    # by row the totals that it belongs to, -1 for a category
     of = np.full((len(table), len(marked)), -1)
     for place, v in enumerate(marked):
         column = table.codes[:, v].astype(np.int64)
@@ -126,7 +125,7 @@ def named_sums(table: Table, allowed: Mapping[str, Sequence[str]]) -> list[SumCa
 
 
 def _are_sums(table: Table, rows: npt.NDArray[np.bool_], finer: npt.NDArray[np.bool_], rest: Sequence[int]) -> bool:
-    """Whether the counts of rows are the sums of finer ones with the same categories of the rest, or 1/k of these."""
+    """Whether the counts of rows are the sums of finer ones with the same other categories, or 1/k of these."""
     both = np.flatnonzero(rows), np.flatnonzero(finer)
     group = _groups(table, np.concatenate(both), rest)
     own, others = np.zeros(group.max() + 1, np.int64), np.zeros(group.max() + 1, np.int64)
@@ -134,13 +133,13 @@ def _are_sums(table: Table, rows: npt.NDArray[np.bool_], finer: npt.NDArray[np.b
     np.add.at(others, group[len(both[0]) :], table.counts[both[1]])
     own, others = own[own > 0], others[own > 0]
     times = others[0] // own[0]
-    # of one other category the counts are as many times the same by chance
+    # with a single other category a multiple is chance
     most = 1 if len(both[1]) <= len(own) else times
     return bool(1 <= times <= most and (others == times * own).all())
 
 
 def _groups(table: Table, rows: npt.NDArray[np.int64], variables: Sequence[int]) -> npt.NDArray[np.int64]:
-    """(rows,) equal numbers where the categories of the variables are."""
+    """(rows,) equal numbers for rows with equal categories of the variables."""
     if not variables:
         return np.zeros(len(rows), np.int64)
     codes = table.codes[rows][:, variables]
@@ -148,9 +147,10 @@ def _groups(table: Table, rows: npt.NDArray[np.int64], variables: Sequence[int])
 
 
 def sum_categories(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterator[SumCategory]:
-    """Categories whose counts are everywhere the sum of all others of their variable, or of those beginning with them.
+    """Categories whose counts are everywhere the sum of all others of their variable, or of a consecutive range of
+    them.
 
-    And those that are called as totals are. Of totals among these others each is there as often as there are levels.
+    Categories named like totals are included. Totals among the others count once for each level.
     """
     for v, (variable, counts) in enumerate(zip(table.schema.variables, table.one_way(), strict=True)):
         order = sorted(range(len(counts)), key=variable.categories.__getitem__)
@@ -164,7 +164,7 @@ def sum_categories(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterat
 
 
 def _is_sum(table: Table, v: int, order: Sequence[int], sums: Counts, place: int, first: int, last: int) -> bool:
-    """Whether those from the first to the last have as many times its counts everywhere; of few that is chance."""
+    """Whether the range of categories has the same multiple of its counts everywhere; for few cells that is chance."""
     own, others = int(sums[place + 1] - sums[place]), last - first - (not first)
     times, rest = divmod(int(sums[last] - sums[first]) - own * (not first), own)
     if rest or not 1 <= times <= max(1, min(MOST_LEVELS, others - 2)) or others < min(first + 1, 2):
@@ -178,7 +178,7 @@ def _is_sum(table: Table, v: int, order: Sequence[int], sums: Counts, place: int
 
 
 def warnings_of(found: Iterable[SumCategory]) -> Iterator[str]:
-    """What is said of each before a build; what may be a secret of the data is not quoted."""
+    """The warning on each before a build; it quotes no data."""
     for name, category in found:
         shown = f"{category!r}" if is_usual(category) else "a category, which sdc init names,"
         yield (

@@ -1,4 +1,4 @@
-"""Weights: how many people of the population the records of each cell stand for, in millionths of one."""
+"""Weights: how many people of the population the records of each cell represent, in millionths."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy.typing as npt
 from sdc.model.errors import InputError
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze
-from sdc.run_format import UNIT as UNIT  # of a weight of 1: six decimals are kept, and all sums are of integers
+from sdc.run_format import UNIT as UNIT  # of a weight of 1: weights have six decimals, and all sums are of integers
 
 
 @dataclass(frozen=True, eq=False)
 class RecordWeights:
-    """Of each non-zero cell of a table, in its order, the weights of its records, in millionths.
+    """The weights of the records of each non-zero cell of a table, in order, in millionths.
 
-    totals  (cells,) int64, read-only, their sums, together at most 2^53
-    least, largest  (cells,) int64, read-only, the least and the largest of them, positive
+    totals  (cells,) int64, read-only sums, together at most 2^53
+    least, largest  (cells,) int64, read-only, positive: the least and largest weight of each cell
     """
 
     totals: Counts
@@ -30,22 +30,20 @@ class RecordWeights:
         freeze(self, "totals", "least", "largest")
 
     def __repr__(self) -> str:
-        """Without a weight: what is printed may be logged."""
         return f"Weights({len(self.totals)} cells)"
 
     @cached_property
     def total(self) -> int:
-        """What all records stand for, in millionths."""
         return int(self.totals.sum())
 
     def rows(self, rows: npt.NDArray[np.integer]) -> RecordWeights:
-        """Those of the cells with these row numbers, in this order."""
+        """The weights of the cells with these row numbers, in this order."""
         return RecordWeights(self.totals[rows], self.least[rows], self.largest[rows])
 
     def check(self, table: Table) -> None:
-        """InputError where they are no weights of this table: each sum lies between what a cell's records can have."""
+        """InputError if they do not fit the table: each sum lies between what a cell's records can have."""
         sizes = {len(self.totals), len(self.least), len(self.largest), len(table)}
-        # in floating point too, because what is damaged may wrap
+        # in floating point too: corrupt values may wrap
         sums = self.totals.sum(dtype=np.float64) <= 2 * MAX_TOTAL and self.total <= MAX_TOTAL
         if len(sizes) > 1 or not sums or not _between(self, table.counts):
             raise InputError("these are not the weights of the table: a cell has others than its records can have")
@@ -60,14 +58,14 @@ def _between(weights: RecordWeights, counts: Counts) -> bool:
 
 
 def at_most(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.bool_]:
-    """(n,) whether a total is at most so many times `each`; nothing wraps around where no total exceeds 2^53."""
+    """(n,) whether a total is at most `counts` times `each`; cannot wrap below 2^53."""
     is_large = counts.astype(np.float64) * each > 2.0**60
     found: npt.NDArray[np.bool_] = is_large | (totals <= np.where(is_large, 0, counts) * each)
     return found
 
 
 def at_least(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.bool_]:
-    """(n,) whether a total is at least so many times `each`, likewise."""
+    """(n,) whether a total is at least `counts` times `each`."""
     is_large = counts.astype(np.float64) * each > 2.0**60
     found: npt.NDArray[np.bool_] = ~is_large & (totals >= np.where(is_large, 0, counts) * each)
     return found
@@ -75,11 +73,11 @@ def at_least(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.boo
 
 @dataclass(frozen=True, eq=False)
 class WeightRanges:
-    """What an intruder is taken to know of weights: of each category the least and the largest that its records have.
+    """The assumed knowledge on weights: the least and largest weight of each category's records.
 
     low, high  for each axis (categories,) int64, in millionths
 
-    A record of a cell has a weight within the ranges of all its categories; whoever knows less can rule out less.
+    A record of a cell has a weight within the ranges of all its categories; less knowledge excludes less.
     """
 
     low: tuple[Counts, ...]
@@ -87,7 +85,7 @@ class WeightRanges:
 
     @staticmethod
     def of(table: Table, weights: RecordWeights) -> WeightRanges:
-        """The true ones. A category without records has none: low is above high."""
+        """The true ranges. A category without records has low above high."""
         low = tuple(np.full(size, MAX_TOTAL) for size in table.schema.keys.sizes)
         high = tuple(np.zeros(size, np.int64) for size in table.schema.keys.sizes)
         for v, column in enumerate(table.codes.T):
@@ -96,13 +94,13 @@ class WeightRanges:
         return WeightRanges(low, high)
 
     def at(self, cells: Codes) -> tuple[Counts, Counts]:
-        """(n,) least and largest weight that a record of each of (n, axes) cells may have."""
+        """(n,) least and largest possible weight of a record of each of (n, axes) cells."""
         low = np.max([own[column] for own, column in zip(self.low, cells.T, strict=True)], axis=0)
         high = np.min([own[column] for own, column in zip(self.high, cells.T, strict=True)], axis=0)
         return low, high
 
     def require_several(self, column: str) -> None:
-        """InputError where every record has the same weight."""
+        """InputError if all records have the same weight."""
         if self.low[0].min() == self.high[0].max():
             raise InputError(
                 f"weight {column!r} is the same for every record, so that its totals are counts times it; take "
@@ -112,10 +110,10 @@ class WeightRanges:
 
 @dataclass(frozen=True)
 class RoundedTotals:
-    """Of which sub-tables the totals of weights are public, of every cell, rounded.
+    """The sub-tables whose totals of weights are public, for every cell, rounded.
 
     of    the sub-tables, whose counts are public too; in any order, each once
-    base  what they are rounded to, in millionths; halves go up
+    base  the base of rounding, in millionths; halves go up
     """
 
     of: tuple[SubTable, ...]
@@ -126,7 +124,7 @@ class RoundedTotals:
             raise InputError(f"totals of weights are rounded to {self.base} millionths; give 1 at least")
 
     def shown(self, totals: Counts) -> Counts:
-        """(n,) what is printed of (n,) totals, in millionths."""
+        """(n,) published values of (n,) totals, in millionths."""
         return rounded(totals, self.base)
 
 

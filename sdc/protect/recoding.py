@@ -219,7 +219,7 @@ def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: 
 
 def _merging(table: Table, wish: ProtectionRequest, axis: int, hidden: SubTable) -> _Merging:
     schema = table.schema
-    told = st.members(schema.levels.telling(wish.view))
+    told = st.members(schema.levels.finest(wish.view))
     dense, place = table.marginal(wish.view).dense, told.index(axis)
     sizes = dense.shape
     counts = np.moveaxis(dense, place, 0).reshape(sizes[place], -1).astype(np.int64)

@@ -74,7 +74,7 @@ def protect(
     # of some nothing had to be suppressed: these are whole
     release = whole.release.join(Release.of(one.view for one in found.tables if one.fact.intervals is None))
     suppressed = SuppressedTables(whole.release, tuple(one for one in found.tables if one.fact.intervals is not None))
-    known = evaluator.known.telling(suppressed.facts)
+    known = evaluator.known.plus_facts(suppressed.facts)
     # cells of earlier ones are judged by what was known before; a later one is beside all that is released whole
     own = evaluator.knowing(known, suppressed.before(evaluator.known) if suppressed.tables else None)
     own.pool = own.pool.with_evidence(_evidence(found.evaluator), known.plus(release), {})
@@ -170,7 +170,7 @@ def _protected(
     if rounded:
         # suppression is sought beside what is rounded, which is safe by itself or not
         facts = (fact for one in rounded for fact in one.facts)
-        asked, evaluation = _with(asked, asked.known.telling(facts), deadline)
+        asked, evaluation = _with(asked, asked.known.plus_facts(facts), deadline)
         _require_safe(asked, evaluation, [one.view for one in rounded], "rounded")
     if not suppressed:
         return Protection(asked, (*coarser, *rounded))

@@ -53,7 +53,7 @@ class ProtectionRequest:
 
     def axes(self, schema: Schema) -> list[int]:
         """The axes of the sub-table of which categories may be merged; InputError where there is none."""
-        own = [v for v in st.members(schema.levels.telling(self.view)) if schema.variables[v].of is None]
+        own = [v for v in st.members(schema.levels.finest(self.view)) if schema.variables[v].of is None]
         if found := [v for v in own if self.merge in (None, schema.names[v])]:
             return found
         what = "it has none but levels" if self.merge is None else f"{self.merge!r} is none of its axes"

@@ -86,7 +86,7 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
 
 def require_no_levels(view: SubTable, schema: Schema, hidden: SubTable = 0) -> None:
     """InputError for a sub-table below a level that is not hidden: its sums there would not be near the true ones."""
-    finest = schema.levels.telling(view)
+    finest = schema.levels.finest(view)
     if coarser := schema.levels.closed(finest) & ~finest & ~hidden:
         above = ", ".join(schema.names[v] for v in st.members(coarser))
         raise InputError(

@@ -126,7 +126,7 @@ def suppress_jointly(
     for search in searches:
         hidden |= search.hidden_by_view()
     tables = tuple(SuppressedTable.at(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
-    known = evaluator.known.telling(one.fact for one in tables)
+    known = evaluator.known.plus_facts(one.fact for one in tables)
     chosen = {search.variables: search.chosen for search in searches}
     claimed = [
         (part.variables, Differences.concatenated([part.differences, *filter(None, [chosen.get(part.variables)])]))
@@ -171,7 +171,7 @@ def shown(
     And (n,) the rows of those that are not shown to keep the width then. Differences that were `found` before, by the
     components that they are of, support them too.
     """
-    public = evaluator.known.telling(Fact(view, source=st.label(view, evaluator.table.schema)) for view in views)
+    public = evaluator.known.plus_facts(Fact(view, source=st.label(view, evaluator.table.schema)) for view in views)
     known_proof = Support(evaluator.known, evaluator.pool).proof()
     pool = evaluator.pool.learnt(known_proof, public)
     support = Support(public, pool.with_evidence(found, public, pool.missed))

@@ -330,7 +330,9 @@ class SuppressionSearch:
             for view, own in zip(self._within, np.split(hidden, self._ends)[: len(self._views)], strict=False)
         )
         asked = self._selection.useful[targets], self._selection.needed[targets]
-        unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
+        unit = ProvenUnit(
+            self.variables, self._known.plus_facts(told), tuple(map(self._group, targets.tolist())), *asked
+        )
         (found,) = self._evaluator.executor.run(move_groups, self._evaluator.table, [unit])
         pool.add(found.differences)
         self.spent += found.steps

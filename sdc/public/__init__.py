@@ -1,1 +1,1 @@
-"""What several publications tell together: their tables read back, related to each other, judged as one."""
+"""What several publications imply together: read back, related to each other, and evaluated as one."""

@@ -1,4 +1,4 @@
-"""What published tables let an intruder guess: each cell, reconstructed from nothing but them by a method not ours."""
+"""Reconstruction attacks: guesses of every cell from published tables, with an independent method."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ from sdc.model.table import Counts, Table, freeze
 from sdc.public.check import all_related
 from sdc.public.published import Published
 from sdc.public.relation import Related
-from sdc.public.shared_view import require_agreement
-from sdc.public.system import InconsistentError, rows_of
+from sdc.public.system import InconsistentError, require_agreement, rows_of
 
-MOST_CELLS = 1 << 20  # of the table, and of all that is fitted together
+MOST_CELLS = 1 << 20  # of the table, and of all fitted tables together
 OF_ALONE = "independence of all variables, from one-way tables alone"
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What a published table tells: sums of the cells of some variables.
+    """A published table: sums of cells over some variables.
 
     variables  of the common refinement, in order
-    place      (cells of these,) in C order, which of the counts each is in; n where it is in none
+    place      (cells of these,) in C order: the index of the count that contains each; n if none does
     counts     (n,) as published
-    base       what they are rounded to multiples of, 0 where they are exact
+    base       counts are rounded to multiples of it, 0 if exact
     """
 
     variables: tuple[int, ...]
@@ -46,16 +45,16 @@ class Measurement:
 
     @property
     def is_marginal(self) -> bool:
-        """Whether it has a count for each cell, in their order."""
+        """Whether it has one count for each cell, in order."""
         return np.array_equal(self.place, np.arange(len(self.counts)))
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """All that is published of a table, as a method of reconstruction takes it.
+    """The input of a reconstruction method: all published tables.
 
-    schema  the common refinement of what is published
-    total   how many records there are
+    schema  the common refinement
+    total   the number of records
     """
 
     schema: Schema
@@ -64,26 +63,26 @@ class Target:
 
 
 class Reconstruction(Protocol):
-    """A method that reconstructs a table; `method` is its name."""
+    """A reconstruction method; `method` is its name."""
 
     @property
     def method(self) -> str: ...
 
     def __call__(self, target: Target, seeds: Sequence[int]) -> Values:
-        """(seeds, cells) how many records it expects in each cell, in C order."""
+        """(seeds, cells) the expected number of records in each cell, in C order."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attack(Named):
-    """How many records somebody expects in each cell who has nothing but what is published.
+    """The expected records in each cell for an intruder who has the published tables only.
 
-    schema     the common refinement of what is published
-    total      how many records there are
-    published  how many tables are; telling  how many of them tell all others, which are fitted with their margins
-    methods    of the reconstruction, where there are seeds, and of the other intruder
-    guessed    (seeds, cells) by it, in C order
-    alone      (cells,) by one who has the one-way tables only, and takes all variables to be independent
-    right      what of it is right, by whoever has the table; None where nobody has said
+    schema     the common refinement
+    total      the number of records
+    published  number of tables; telling  number of those that imply all others, which are fitted with their margins
+    methods    of the reconstruction, if there are seeds, and of the independence guess
+    guessed    (seeds, cells) reconstructions, in C order
+    alone      (cells,) guesses from one-way tables under independence
+    right      the correct guesses, if the table was compared; else None
     """
 
     schema: Schema
@@ -105,13 +104,12 @@ class Attack(Named):
 
     @cached_property
     def by_intruder(self) -> Mapping[str, Values]:
-        """(cells,) of each intruder: the reconstruction by each seed, then independence."""
+        """(cells,) of each intruder: the reconstruction by seed, then independence."""
         return {**{f"seed {s}": own for s, own in zip(self.seeds, self.guessed, strict=True)}, ALONE: self.alone}
 
     def least(self, most: int) -> tuple[int, list[dict[str, Any]]]:
-        """How many cells are guessed to have records, by the mean of the seeds, and those that have fewest by it.
-
-        Without a seed by independence.
+        """The number of cells with expected records, and the cells with fewest, by the mean over seeds or by
+        independence.
         """
         mean = self.guessed.mean(axis=0) if self.seeds else self.alone
         order = np.argsort(mean, kind="stable")
@@ -122,12 +120,12 @@ class Attack(Named):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As documents have it, without the cells."""
+        """The fields of a document, without the cells."""
         own = picked(self, "published", "telling", "methods", "seeds")
         return {"records": self.total, "cells": self.schema.cells, **own}
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """Cell by cell, by names, how many records each intruder expects."""
+        """The expected records of each intruder by cell."""
         numbers = {name: values.tolist() for name, values in self.by_intruder.items()}
         return beside(named_cells(schema.keys.unpack(np.arange(schema.cells)), schema), numbers)
 
@@ -135,20 +133,20 @@ class Attack(Named):
 def attack_on(
     tables: Sequence[tuple[Published, EarlierConfig]], seeds: Sequence[int], reconstruct: Reconstruction
 ) -> Attack:
-    """Guesses every cell of the common refinement, with no confidential table.
+    """Guess every cell of the common refinement without a confidential table.
 
-    tables       each with how it relates to the others
-    reconstruct  how, from each of the seeds
+    tables       each with its relation to the others
+    reconstruct  the method, run once for each seed
 
-    InputError where they contradict each other, where no exact one is of all records, and where there are more than
-    2^20 cells, of the table or in the tables that are fitted.
+    Raises InputError if the tables contradict each other, if none has exact counts of all records, or beyond 2^20 cells
+    of the table or of the fitted tables.
     """
-    if fault := next((published.fault for published, _ in tables if published.fault), ""):
-        raise InputError(f"{fault}; correct it")
+    if problem := next((published.contradiction for published, _ in tables if published.contradiction), ""):
+        raise InputError(f"{problem}; correct it")
     schema, known = all_related(tables)
-    own = _telling(known)
+    own = _generating(known)
     _require_size(schema, own)
-    fitted = _telling([part for table in own for part in (table, *_margins(table))])
+    fitted = _generating([part for table in own for part in (table, *_margins(table))])
     _require_size(schema, fitted)
     target = Target(schema, _total(schema, own), tuple(_measurement(table, schema) for table in fitted))
     guessed = reconstruct(target, seeds) if seeds else np.zeros((0, schema.cells))
@@ -158,8 +156,8 @@ def attack_on(
     return Attack(schema, *sizes, methods, tuple(seeds), guessed, target.total * shares).named_by(schema)
 
 
-def _telling(known: Sequence[Related]) -> list[Related]:
-    """Those that tell all others: nothing on variables of an exact table adds to it, nor does the same again."""
+def _generating(known: Sequence[Related]) -> list[Related]:
+    """The tables that imply all others: an exact table implies its margins and its copies."""
     found = list[Related]()
     exact = [{*table.variables} for table in known if table.is_exact]
     for table in known:
@@ -171,15 +169,12 @@ def _telling(known: Sequence[Related]) -> list[Related]:
 
 
 def _margins(table: Related) -> Iterator[Related]:
-    """What a table tells of its margins beside its cells: that they are rounded too, or totals, where cells have none.
-
-    Each as a table of its own.
-    """
+    """The margins that a table gives beside its cells: rounded ones, or totals of suppressed cells, as tables."""
     names = table.published.table.schema.names
     for margin in _published_margins(table.published):
-        kept = [names.index(name) for name in margin.table.schema.names]
-        variables = tuple(table.variables[place] for place in kept)
-        yield Related(margin, variables, tuple(table.codings[place] for place in kept), table.where)
+        places = [names.index(name) for name in margin.table.schema.names]
+        variables = tuple(table.variables[place] for place in places)
+        yield Related(margin, variables, tuple(table.codings[place] for place in places), table.where)
 
 
 def _published_margins(own: Published) -> Iterator[Published]:
@@ -188,10 +183,10 @@ def _published_margins(own: Published) -> Iterator[Published]:
     for sums in own.sums:
         if sums.names and sums.names != own.table.schema.names:
             schema = own.table.schema.restrict(map(own.table.schema.index, sums.names))
-            is_told, every = sums.low == sums.high, schema.keys.unpack(np.arange(schema.cells))
-            is_cell_told = np.append(is_told, False)[sums.matching(every.astype(np.int64))]
-            told = Table.of(schema, sums.cells[is_told], sums.low[is_told])
-            yield Published(own.source, told, own.is_whole, every[~is_cell_told])
+            is_known, every = sums.low == sums.high, schema.keys.unpack(np.arange(schema.cells))
+            is_cell_known = np.append(is_known, False)[sums.matching(every.astype(np.int64))]
+            known_here = Table.of(schema, sums.cells[is_known], sums.low[is_known])
+            yield Published(own.source, known_here, own.is_whole, every[~is_cell_known])
 
 
 def _require_size(schema: Schema, known: Sequence[Related]) -> None:
@@ -207,7 +202,7 @@ def _total(schema: Schema, known: Sequence[Related]) -> int:
     exact = [table for table in known if table.published.is_exact and not table.where]
     if not exact:
         raise InputError(
-            "no published table tells the counts of all records exactly, so that nobody knows how many there are; name "
+            "no published table has exact counts of all records, so the number of records is unknown; name "
             "one that does"
         )
     try:
@@ -222,23 +217,23 @@ def _measurement(table: Related, schema: Schema) -> Measurement:
     space = schema.space(variables)
     cells = np.zeros((space.cells, len(schema)), np.uint16)
     cells[:, variables] = space.unpack(np.arange(space.cells))
-    told = table.holds(cells) & ~table.published.withholds(table.codes(cells))
-    codes, rows = table.codes(cells)[told], rows_of(table, cells)[told]
+    is_known = table.holds(cells) & ~table.published.suppresses(table.codes(cells))
+    codes, rows = table.codes(cells)[is_known], rows_of(table, cells)[is_known]
     first, group = KeySpace(tuple((codes.max(axis=0, initial=0) + 1).tolist())).distinct(codes)
     place = np.full(space.cells, len(first))
-    place[told] = group
+    place[is_known] = group
     counts = np.append(table.published.table.counts, 0)[rows[first]]
     return Measurement(tuple(variables), place, counts, table.published.base)
 
 
 def _shares(variable: int, schema: Schema, known: Sequence[Related]) -> Values:
-    """(categories,) of all records, by the published table that tells the variable best; within a group alike."""
-    told = [
+    """(categories,) shares of all records, from the table with the finest categories; equal shares within a group."""
+    candidates = [
         (table, table.variables.index(variable)) for table in known if variable in table.variables and not table.where
     ]
-    if not told:
+    if not candidates:
         raise InputError(f"no published table of all records has {schema.names[variable]!r}; name one that does")
-    table, place = max(told, key=lambda one: (one[0].is_exact, len(np.unique(one[0].codings[one[1]]))))
+    table, place = max(candidates, key=lambda one: (one[0].is_exact, len(np.unique(one[0].codings[one[1]]))))
     own, coding = table.published.table, table.codings[place]
     counts = np.bincount(own.codes[:, place], own.counts, coding.max() + 1)
     found = counts[coding] / np.bincount(coding)[coding]
@@ -246,21 +241,24 @@ def _shares(variable: int, schema: Schema, known: Sequence[Related]) -> Values:
 
 
 def guesses(found: Attack, table: Table, small_count: int) -> Guesses:
-    """How much of an attack is right; InputError where the table has not what was attacked."""
+    """How many guesses are right; InputError if the table lacks an attacked variable or category."""
     places, truth = _places(found.schema, table), np.zeros(found.schema.cells, np.int64)
     truth[places] = table.counts
-    said = np.rint([*found.by_intruder.values()])
-    right, claimed = (said == truth).sum(axis=1), ((said > 0) & (said <= small_count)).sum(axis=1)
+    rounded_guesses = np.rint([*found.by_intruder.values()])
+    right, claimed = (
+        (rounded_guesses == truth).sum(axis=1),
+        ((rounded_guesses > 0) & (rounded_guesses <= small_count)).sum(axis=1),
+    )
     expected = np.stack([*found.by_intruder.values()])[:, places[table.at_risk(small_count)]]
     return Guesses(found.methods, (*found.by_intruder,), tuple(right.tolist()), tuple(claimed.tolist()), expected)
 
 
 def _places(published: Schema, table: Table) -> Counts:
-    """(cells with records,) where each is among all cells of what is published, in C order."""
+    """(cells with records,) the index of each among the cells of the refinement, in C order."""
     schema, columns = table.schema, []
     if others := {*published.names} - {*schema.names}:
         raise InputError(
-            f"{min(others)!r} is published, and no variable of the table; say by --relations of which it is"
+            f"{min(others)!r} is published, and no variable of the table; give its variable by --relations"
         )
     if lacking := {schema.names[axis] for axis in schema.axes} - {*published.names}:
         raise InputError(f"{min(lacking)!r} is a variable of the table, and not published; no cell can be guessed")
@@ -270,7 +268,7 @@ def _places(published: Schema, table: Table) -> Counts:
         columns.append(coding[schema.columns(table.codes, [v])[:, 0]])
         if columns[-1].min(initial=0) < 0:
             raise InputError(
-                f"records of the table have categories of {variable.name!r} that are not published; say by --relations "
-                "what is in each"
+                f"records of the table have categories of {variable.name!r} that are not published; give by "
+                "--relations the groups of each"
             )
     return published.keys.pack(np.stack(columns, axis=1))

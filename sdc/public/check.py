@@ -1,4 +1,4 @@
-"""What published tables tell together: whether they agree, and between which counts each cell must lie."""
+"""Check published tables together: whether they agree, and the bounds of each cell."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, refinement, related, with_levels
-from sdc.public.shared_view import require_agreement
-from sdc.public.system import InconsistentError, System
+from sdc.public.system import InconsistentError, System, require_agreement
 from sdc.risk.min_width import MinWidth
 from sdc.solve.integer import IntegerSystem
 
@@ -37,12 +36,12 @@ from sdc.solve.integer import IntegerSystem
 def joined_table(
     schema: Schema, known: Sequence[Related], elements: Sequence[SubTable], release: Release
 ) -> Table | None:
-    """A table that has all these marginals, in integers; None where the release is not decomposable.
+    """An integer table with all these marginals; None if the release is not decomposable.
 
-    elements  of each of the tables the sub-table of the schema that it is, levels among its variables
+    elements  for each table, its sub-table of the schema (with levels)
 
-    Clique after clique in a perfect sequence, the records of each cell of a separator being paired in order, as in the
-    corner rule of transportation. The marginals agree on what they share.
+    The method joins cliques in a perfect sequence and pairs the records of each separator cell in order, as the corner
+    rule of transportation does. The marginals must agree on shared sub-tables.
     """
     decomposition = graph.decompose(release, len(schema))
     if decomposition is None:
@@ -56,13 +55,13 @@ def joined_table(
 
 
 def _marginal(schema: Schema, table: Related, element: SubTable) -> tuple[Codes, Counts]:
-    """(n, all variables) codes, 0 for variables that it has not, and its counts."""
+    """(n, all variables) codes, 0 for missing variables, and the counts."""
     own, levels = table.published.table, schema.levels
     codes = np.zeros((len(own), len(schema)), np.uint16)
     for v in st.members(element):
         if levels.axis_of[v] in table.variables:
             place = table.variables.index(levels.axis_of[v])
-            # of each of its categories one that is within it, maybe in another order
+            # for each category one that it contains, possibly in another order
             within, first = np.unique(table.codings[place], return_index=True)
             codes[:, v] = levels.groups[v][first[np.searchsorted(within, own.codes[:, place])]]
     return codes, own.counts
@@ -85,17 +84,17 @@ def _paired(
 
 
 MOST_EXACT = 500
-"""Cells of tables at several levels that are bounded one by one; the engine bounds more, but not always sharply."""
+"""Tables at several levels: cells bounded one by one. The engine bounds more cells, but not always sharply."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Composition(Named):
-    """What published tables tell of the cells of their common refinement.
+    """The bounds of the cells of the common refinement.
 
-    reason   why no counts agree with all of them; empty where some do
-    cells    (n, variables) codes of the cells that were asked about
-    outer    (n, 2) proven bounds; inner (n, 2) reached by counts that agree with all; equal where exact
-    method   what gave the bounds
+    reason   why no counts agree with all tables; empty if some do
+    cells    (n, variables) codes of the cells considered
+    outer    (n, 2) proven bounds; inner (n, 2) reached by agreeing counts; equal if exact
+    method   the method of the bounds
     """
 
     schema: Schema
@@ -116,7 +115,7 @@ class Composition(Named):
         return f"They agree; bounds of {len(self.cells):,} cells by {self.method or 'nothing'}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """The cells by names, and between which counts each must lie."""
+        """The cells by names, with their outer bounds."""
         ends = {
             f"{kind}_{end}": both[:, at].tolist()
             for kind, both in (("outer", self.outer), ("inner", self.inner))
@@ -126,32 +125,32 @@ class Composition(Named):
 
     @property
     def consistent(self) -> bool:
-        """Whether counts were found that agree with all of them."""
+        """Whether some counts agree with all tables."""
         return not self.reason
 
     @property
     def width(self) -> npt.NDArray[np.int64]:
-        """(n,) of the outer bounds."""
+        """(n,) width of the outer bounds."""
         return self.outer[:, 1] - self.outer[:, 0]
 
     def _rows(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Composition:
         return replace(self, cells=self.cells[rows], outer=self.outer[rows], inner=self.inner[rows])
 
     def at_risk(self, small_count: int) -> Composition:
-        """Of the cells that may have 1 up to so many records."""
+        """The cells that may have 1 up to `small_count` records."""
         return self._rows((self.outer[:, 1] >= 1) & (self.outer[:, 0] <= small_count))
 
     def narrowest_first(self) -> Composition:
-        """In order of width; of equal ones in that of the cells."""
+        """The cells by width; equal ones by place."""
         return self._rows(np.argsort(self.width, kind="stable"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Checked(Composition):
-    """The same with the rules that are broken.
+    """A composition with its violated rules.
 
-    narrow_cells  how many of the cells that may be small are bounded more narrowly than was asked for
-    few_counts    the tables that break the n-rule
+    narrow_cells  number of possibly small cells below the required width
+    few_counts    tables that violate the minimum-frequency rule
     """
 
     narrow_cells: int = 0
@@ -159,12 +158,12 @@ class Checked(Composition):
 
     @property
     def is_kept(self) -> bool:
-        """Whether all agree, and no rule that was asked for is broken."""
+        """Whether the tables agree and no required rule is violated."""
         return self.consistent and not self.narrow_cells and not self.few_counts
 
     @staticmethod
     def of(found: Composition, small_count: int, min_width: int | None, few: Iterable[FewCounts]) -> Checked:
-        """Of the cells that may have 1 up to so many records each is to keep the width, where there is one."""
+        """Apply the rules; the width concerns cells that may have 1 up to `small_count` records."""
         narrow = 0
         if min_width is not None:
             narrow = int((~MinWidth(min_width).is_wide(found.at_risk(small_count).width)).sum())
@@ -174,7 +173,7 @@ class Checked(Composition):
 
 @dataclass(frozen=True)
 class FewCounts:
-    """How many counts from 1 to n - 1 a published table has, of those that it tells exactly."""
+    """A published table with the number of its exact counts from 1 to n - 1."""
 
     source: str
     sub_table: str
@@ -182,14 +181,14 @@ class FewCounts:
 
 
 def few_counts(sources: Sequence[str | Path], n: int, relations: Sequence[EarlierConfig] = ()) -> list[FewCounts]:
-    """Of the published tables those that break the n-rule. Errors as `check`."""
+    """The published tables that violate the minimum-frequency rule. Errors as `check`."""
     tables = (one for one, _ in _read(sources, {relation.folder: relation for relation in relations}))
     found = (few for one in tables if not one.base for few in _few(one, n))
     return [few for few in found if few.counts]
 
 
 def _few(one: Published, n: int) -> Iterator[FewCounts]:
-    """Of its cells, and of its totals where these tell more than the cells do."""
+    """Small counts among the cells, and among totals that the cells do not imply."""
     yield FewCounts(one.source, one.label, int((one.table.counts < n).sum()))
     for sums in one.sums:
         is_few = (sums.low == sums.high) & (sums.low > 0) & (sums.low < n)
@@ -203,12 +202,12 @@ def check(
     small_count: int | None = 2,
     executor: Executor = IN_PROCESS,
 ) -> Composition:
-    """Reads what was published and bounds every cell of the common refinement, with no confidential table.
+    """Read publications and bound every cell of the common refinement, without confidential data.
 
-    sources      folders or files; a relation whose folder is one of them says how its records and categories relate
-    small_count  only cells that may have 1 up to so many records; None for all that may have any
+    sources      folders or files; a relation with one of them as folder describes its records and categories
+    small_count  restricts to cells that may have 1 up to so many records; None for all possible cells
 
-    InputError where a table cannot be read, or cannot be expressed beside the others.
+    Raises InputError if a table cannot be read or cannot be expressed beside the others.
     """
     found = composition(read_all(sources, relations), small_count, executor)
     return found if small_count is None else found.at_risk(small_count)
@@ -217,7 +216,7 @@ def check(
 def read_all(
     sources: Sequence[str | Path], relations: Sequence[EarlierConfig]
 ) -> list[tuple[Published, EarlierConfig]]:
-    """What was published of the same records, each table with how it relates to the others. Errors as `check`."""
+    """The tables of the publications, each with its relation to the others. Errors as `check`."""
     by_folder = {relation.folder: relation for relation in relations}
     if unknown := set(by_folder) - {str(source) for source in sources}:
         raise InputError(f"a relation is of {min(map(str, unknown))!r}, which is not checked; name one of the folders")
@@ -238,15 +237,12 @@ def _read(
 
 
 def contradiction(folder: Path) -> str:
-    """Where two tables of a release differ in what both count; empty where none do, of those that tell all counts.
-
-    Errors as `check`; no cell is bounded.
-    """
+    """The first count on which two exact tables of a release differ; empty if there is none. Errors as `check`."""
     relation = EarlierConfig(folder=str(folder))
     every = read_published(folder)
     tables = [(published, with_levels(relation, published)) for published in every if published.is_exact]
-    if not tables or any(published.fault for published in every):
-        return next((published.fault for published in every if published.fault), "")
+    if not tables or any(published.contradiction for published in every):
+        return next((published.contradiction for published in every if published.contradiction), "")
     schema = refinement(tables)
     try:
         require_agreement(schema, [related(published, own, schema) for published, own in tables])
@@ -258,11 +254,11 @@ def contradiction(folder: Path) -> str:
 def composition(
     tables: Sequence[tuple[Published, EarlierConfig]], small_count: int | None = None, executor: Executor = IN_PROCESS
 ) -> Composition:
-    """What tables tell, each with how it relates to the others, in whatever order. Errors as `check`."""
+    """Check tables with their relations, in any order. Errors as `check`."""
     schema, known = all_related(tables)
     try:
-        if fault := next((published.fault for published, _ in tables if published.fault), ""):
-            raise InconsistentError(fault)
+        if problem := next((published.contradiction for published, _ in tables if published.contradiction), ""):
+            raise InconsistentError(problem)
         require_agreement(schema, known)
         system = System.of(schema, known)
         system.require_bounded()
@@ -275,14 +271,13 @@ def composition(
 
 
 def all_related(tables: Sequence[tuple[Published, EarlierConfig]]) -> tuple[Schema, list[Related]]:
-    """On the variables of their common refinement, in one order whatever theirs is. InputError as `related`."""
+    """The tables on their common refinement, in a canonical order. InputError as `related`."""
     tables = sorted(tables, key=lambda one: (one[0].source, one[0].label, one[0].table.digest))
     schema = refinement(tables)
     return schema, [related(published, relation, schema) for published, relation in tables]
 
 
 def _nothing(schema: Schema, reason: str = "") -> Composition:
-    """Without a cell."""
     none = np.zeros((0, 2), np.int64)
     return Composition(schema, reason, np.zeros((0, len(schema)), np.uint16), none, none, "")
 
@@ -290,20 +285,20 @@ def _nothing(schema: Schema, reason: str = "") -> Composition:
 def _of_marginals(
     schema: Schema, known: Sequence[Related], system: System, small_count: int | None, executor: Executor
 ) -> Composition:
-    """Marginals of one table: any that agrees has their bounds, and the engine finds what structure there is."""
+    """Marginals of one table: any agreeing table has their bounds, and the engine uses their structure."""
     levelled, elements = levelled_tables(schema, known)
     release = Release.of(elements)
     table = joined_table(levelled, known, elements, release) or _found(levelled, system)
     knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
-    asked = _asked(system, small_count)
-    if not len(asked):
+    wanted = _wanted_cells(system, small_count)
+    if not len(wanted):
         return _nothing(schema)
-    bounds = bounds_in_units(table, knowledge, asked, "auto", executor)
+    bounds = bounds_in_units(table, knowledge, wanted, "auto", executor)
     return Composition(schema, "", bounds.cells, bounds.outer, bounds.inner, bounds.method)
 
 
 def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:
-    """The schema with a level for each coarser coding, and what each of the tables is there."""
+    """The schema with a level for each coarser coding, and the sub-table of each table."""
     variables, named = [*schema.variables], list[list[str]]()
     for table in known:
         named.append([])
@@ -312,7 +307,7 @@ def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, l
             of = Coarser(axis.name, groups)
             if max(groups) + 1 == len(axis.categories):
                 named[-1].append(axis.name)
-            elif max(groups) > 0:  # of one category it tells nothing
+            elif max(groups) > 0:  # a single category adds nothing
                 level = next((own for own in variables if own.of == of), None)
                 if level is None:
                     own = tuple(map(str, range(max(groups) + 1)))
@@ -324,18 +319,18 @@ def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, l
 
 
 def _of_system(schema: Schema, system: System, small_count: int | None) -> Composition:
-    truth, asked = system.solution(), np.flatnonzero(_may_be_asked(system, small_count))
+    truth, wanted = system.solution(), np.flatnonzero(_is_wanted(system, small_count))
     program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
-    found = program.bounds(system.cells[asked], asked)
+    found = program.bounds(system.cells[wanted], wanted)
     return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
 
 
-def _asked(system: System, small_count: int | None) -> Codes:
-    return system.cells[_may_be_asked(system, small_count)]
+def _wanted_cells(system: System, small_count: int | None) -> Codes:
+    return system.cells[_is_wanted(system, small_count)]
 
 
-def _may_be_asked(system: System, small_count: int | None) -> npt.NDArray[np.bool_]:
-    """All that may have records; with a small count those whose published counts do not show them to be larger."""
+def _is_wanted(system: System, small_count: int | None) -> npt.NDArray[np.bool_]:
+    """Whether each cell may have records, and with `small_count` at most so many."""
     return np.ones(len(system.cells), np.bool_) if small_count is None else ~system.above(small_count)
 
 

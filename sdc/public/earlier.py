@@ -1,8 +1,8 @@
-"""What was published before: related to the table of a build, so that a new release is judged together with it.
+"""Prior knowledge: earlier publications, related to the table of a build and evaluated together with the new release.
 
-A marginal of the same table joins what is released. One on coarser, overlapping or other categories is one over levels
-of its variables: these are added to the schema. One of some of the records is a fact: all cells of a universe are told,
-and no other. Levels that are added are judged like all else, and never published.
+A marginal of the same table joins the release. A table on coarser, overlapping or other categories becomes a marginal
+over levels, which are added to the schema. A table of some records becomes a fact: all cells of a universe are known.
+Added levels are evaluated like all others and never published.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ Names: TypeAlias = tuple[str, ...]
 Relations: TypeAlias = tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
 INSIDE, OUTSIDE = "among them", "not among them"
 NO_LISTS: Mapping[str, Sequence[str]] = {}
-OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
+OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells lacks
 
 
 LATER = ("left", "planned")
-"""Of an origin, what runs of before do not say."""
+"""Fields of a provenance that earlier versions do not have."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a run notes of where that is from which is known of its table; what that is, its `Knowledge` says.
+    """The earlier publications from which the prior knowledge of a run comes. `Knowledge` has its content.
 
-    hidden   levels that were added to the table for it, by name, and are never published
-    sources  what was published, for people
-    declared what the config says of records and categories of each publication, which nothing but its word shows
-    foreign  of what no ledger has: what it is, for people, and the digest of its table
+    hidden   levels added to the table, by name; never published
+    sources  the publications, in words
+    declared claims of the config on records and categories of each publication, which nothing else confirms
+    foreign  publications outside the ledger: description and digest of the table
     table    digest of the table without the hidden levels
-    merged   those of the hidden levels that were added for what may be coarsened, the last of them
-    tried    of each such sub-table, written `a*b`, the levels that may take the place of an axis, what leaves
-             most cells first: these are published where what is released is on them
-    left     those of them for which no level was made by the deadline; planned  of how many others it was looked for
+    merged   hidden levels added for recoding, the last of them
+    tried    by sub-table `a*b`, the levels that may replace an axis, in order of the cells they leave, most first;
+             published where a released sub-table uses them
+    left     sub-tables without a level by the deadline; planned  the number of others considered
     """
 
     hidden: tuple[str, ...] = ()
@@ -79,24 +79,25 @@ class Provenance:
 
     @property
     def without_merged(self) -> Provenance:
-        """Without the levels for what may be coarsened."""
+        """The provenance without the levels for recoding."""
         hidden = self.hidden[: len(self.hidden) - len(self.merged)]
         return replace(self, hidden=hidden, merged=(), tried=(), left=(), planned=None)
 
-    def hides(self, schema: Schema, release: Release = NOTHING, asked: Iterable[SubTable] = ()) -> SubTable:
-        """The hidden levels, as bits; of those that were tried not what names a released sub-table.
+    def hides(self, schema: Schema, release: Release = NOTHING, required: Iterable[SubTable] = ()) -> SubTable:
+        """The hidden levels as bits, without the tried levels that a released sub-table uses.
 
-        Nor what went out of those asked for, though something that was published before tells it.
+        A tried level that replaces an axis of a required sub-table is not hidden, even if an earlier publication has
+        it.
         """
-        coarser = self.coarsened(asked, release, schema).values()
-        named = st.union(map(schema.levels.telling, [*release.frontier, *coarser]))
+        coarser = self.coarsened(required, release, schema).values()
+        named = st.union(map(schema.levels.finest, [*release.frontier, *coarser]))
         tried = named & st.of(schema.index(level) for _, level in self.tried)
         return st.of(map(schema.index, self.hidden)) & ~tried
 
-    def coarsened(self, asked: Iterable[SubTable], release: Release, schema: Schema) -> dict[SubTable, SubTable]:
-        """Of those asked for that are released with merged categories, what is released of them."""
+    def coarsened(self, required: Iterable[SubTable], release: Release, schema: Schema) -> dict[SubTable, SubTable]:
+        """The required sub-tables that are released with recoded categories, and their recoded sub-tables."""
         found = dict[SubTable, SubTable]()
-        for view in asked:
+        for view in required:
             levels = (schema.index(level) for label, level in self.tried if label == st.label(view, schema))
             coarser = (st.with_level(view, level, schema) for level in levels)
             if (public := next((one for one in coarser if one in release), None)) is not None:
@@ -105,18 +106,18 @@ class Provenance:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As a document has it."""
+        """The fields of a document."""
         return asdict(self)
 
     def entered(self, known: Knowledge, public: Release, ledger: Ledger) -> dict[str, Any]:
-        """As an entry of the ledger has it, by names: all that counts for the next release of this table.
+        """The entry of the ledger, by names: everything that the next release of this table depends on.
 
         public  what is released with it
         """
         schema = known.schema
-        named = st.union(map(schema.levels.telling, [*public.frontier, *known.release.frontier]))
-        told = [name for name in self.hidden if name not in self.merged or named >> schema.index(name) & 1]
-        hidden = [schema.variables[schema.index(name)] for name in told]
+        used = st.union(map(schema.levels.finest, [*public.frontier, *known.release.frontier]))
+        shown = [name for name in self.hidden if name not in self.merged or used >> schema.index(name) & 1]
+        hidden = [schema.variables[schema.index(name)] for name in shown]
         return {
             "release": [st.names(element, schema) for element in known.release.frontier if element],
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
@@ -130,8 +131,8 @@ class Provenance:
 
 
 def read_provenance(folder: Path) -> Provenance:
-    """What the table's stage has noted; RunFolderError where it has not."""
-    # None stands for none of them; what only later runs say is as it is by default
+    """Read the provenance of the table stage; RunFolderError if it is missing."""
+    # None means no field; fields of later versions get their defaults
     lacking = dict.fromkeys(field.name for field in fields(Provenance) if field.name not in LATER)
     return typed(Provenance, {**lacking, **read_more(folder)}, folder / KNOWN)
 
@@ -140,9 +141,9 @@ def _named(fact: Fact, known: Knowledge) -> dict[str, Any]:
     schema = known.schema
     chosen = ((schema.variables[v], codes) for v, codes in fact.universe)
     universe = {variable.name: [variable.categories[code] for code in codes] for variable, codes in chosen}
-    told = {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
+    content = {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
     if fact.intervals is None:
-        return told
+        return content
     own = schema.restrict(st.members(fact.view))
     categories = [own.variables[axis].categories for axis in own.axes]
     cells = [
@@ -150,18 +151,18 @@ def _named(fact: Fact, known: Knowledge) -> dict[str, Any]:
     ]
     listed = {"variables": [own.names[axis] for axis in own.axes], "cells": cells}
     if fact.intervals.suppressed(known.total).all():
-        return {**told, WITHHELD: listed}
-    return {**told, BETWEEN: {**listed, LOW: fact.intervals.low.tolist(), HIGH: fact.intervals.high.tolist()}}
+        return {**content, WITHHELD: listed}
+    return {**content, BETWEEN: {**listed, LOW: fact.intervals.low.tolist(), HIGH: fact.intervals.high.tolist()}}
 
 
 @dataclass(frozen=True)
 class Publications:
-    """What a config and its ledger say was published before.
+    """The earlier publications of a config and its ledger.
 
     name       of the build's table, for messages
-    relations  each publication that was read, and how its records relate to those of the table
-    ledger     up to the last entry that counts for this build; None where the config names none
-    own        the entry of this build, where the ledger has one
+    relations  each publication read, with the relation of its records to the table
+    ledger     up to the last entry that counts for this build; None if the config names none
+    own        the entry of this build, if the ledger has one
     """
 
     name: str
@@ -171,47 +172,47 @@ class Publications:
 
     @property
     def entries(self) -> tuple[Publication, ...]:
-        """Those that count for this build."""
+        """The entries that count for this build."""
         return () if self.ledger is None else self.ledger.entries
 
     @property
     def digest(self) -> list[str]:
-        """Of all of it."""
+        """The digests of everything."""
         return [*(relation_digest(*one) for one in self.relations), *(entry.hash for entry in self.entries)]
 
 
-_ELSEWHERE: dict[str, Any] = {"folder": True, "key": {"records"}}  # by what is in it
+_ELSEWHERE: dict[str, Any] = {"folder": True, "key": {"records"}}  # identified by content
 
 
 def relation_digest(relation: EarlierConfig, tables: Sequence[Published]) -> str:
-    """Of all that is said of a publication, and of all that it says; not of where it lies."""
+    """A digest of a publication and of its relation, independent of its place."""
     key = "" if relation.key is None else open_source(relation.key.records).digest()
-    told = f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {key} {[one.digest for one in tables]}"
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {key} {[one.digest for one in tables]}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_folders(config: BuildConfig) -> Relations:
-    """The publications that a config names by folder; errors as `read_publications`."""
+    """The publications that a config names by folder. Errors as `read_publications`."""
     return tuple((one, _read(one, ())) for one in config.earlier if one.folder is not None)
 
 
 def read_publications(config: BuildConfig, folders: Relations, base: str) -> Publications:
-    """All that is named, of which the folders are read; `base` is the digest by which the build knows its own entry.
+    """All named publications, with `folders` already read. `base` is the digest of the build in its own entry.
 
-    InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
+    Raises InputError if a publication cannot be read or was changed, ConfigError for a missing entry.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
     if ledger is not None:
         require_sealed(ledger)
     if ledger is None or (own := next((entry for entry in ledger.entries if entry.build == base), None)) is None:
         return _publications(config, folders, ledger)
-    # a rerun of what was published is judged as it was: with what came before it
+    # a rerun of a published build is evaluated as before: with the entries before its own
     before = replace(ledger, entries=ledger.entries[: own.number - 1])
     return replace(_publications(config, folders, before), own=own)
 
 
 def publications_at(config: BuildConfig, head: str | None) -> Publications:
-    """All that is named, read anew, of the ledger up to this head of its chain. Errors as `read_publications`."""
+    """All named publications, read anew, with the ledger up to this head. Errors as `read_publications`."""
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger)).up_to(head or "")
     return _publications(config, read_folders(config), ledger)
 
@@ -223,7 +224,7 @@ def _publications(config: BuildConfig, folders: Relations, ledger: Ledger | None
 
 
 def check_publications(config: BuildConfig) -> None:
-    """Errors as `read_publications`, of what can be read before any record is."""
+    """Check what can be read before the records. Errors as `read_publications`."""
     for one in config.earlier:
         if one.folder is not None:
             _read(one, ())
@@ -235,14 +236,14 @@ def check_publications(config: BuildConfig) -> None:
 
 def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Published, ...]:
     if relation.folder is not None:
-        return _without_fault(relation.folder, relation)
+        return _consistent(relation.folder, relation)
     entry = next((entry for entry in entries if entry.number == relation.entry), None)
     if entry is None:
         raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
     if relation.disjoint and not entry.sub_tables:
-        return ()  # its total alone, which is that of this table or tells nothing of it
+        return ()  # the total alone, which is the table's or adds nothing
     if relation.lists_alone:
-        return ()  # an entry of this table has all that it published
+        return ()  # an entry of this table contains all that it published
     metadata = Path(entry.folder, METADATA)
     try:
         found = SHA256 + hashlib.sha256(metadata.read_bytes()).hexdigest()
@@ -253,18 +254,18 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
         ) from error
     if found != entry.metadata:
         raise InputError(f"{metadata} was changed after entry {entry.number} was published; take what was published")
-    return _without_fault(entry.folder, relation)
+    return _consistent(entry.folder, relation)
 
 
-def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...]:
+def _consistent(folder: str, relation: EarlierConfig) -> tuple[Published, ...]:
     read = read_published(Path(folder), relation.total, relation.not_totals)
-    # of a file by itself nobody says here which categories have records, and its readers may know
+    # a single file does not state its categories with records, and its readers may know them
     is_release = Path(folder, METADATA).is_file()
     _require_variables(relation, folder, {name for one in read for name in one.table.schema.names})
     met = [one.met if is_release else frozenset(one.table.schema.names) for one in read]
     found = tuple(replace(one, met=own.difference(relation.code_lists)) for one, own in zip(read, met, strict=True))
-    if fault := next((one.fault for one in found if one.fault), ""):
-        raise InputError(f"{fault}; correct it, or take what was published")
+    if problem := next((one.contradiction for one in found if one.contradiction), ""):
+        raise InputError(f"{problem}; correct it, or take what was published")
     return found
 
 
@@ -278,22 +279,22 @@ def _require_variables(relation: EarlierConfig, what: str, names: Collection[str
 def with_earlier(
     table: Table, zeros: StructuralZeros, publications: Publications, code_lists: Mapping[str, Sequence[str]] = NO_LISTS
 ) -> tuple[Table, Knowledge, Provenance]:
-    """The table with the levels that publications need, what is known of it with cells that cannot be, and from where.
+    """The table with the levels of the publications, the prior knowledge with structural zeros, and the provenance.
 
-    code_lists  of variables the categories that are published whether or not they have records
+    code_lists  by variable, the categories that are published with or without records
 
-    InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
+    Raises InputError, with the reason, if a publication is not of these records as declared, or cannot be expressed.
     """
     sources, foreign = list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
     _require_others(table, publications)
-    told = _NamedBefore(table)
+    before = _NamedBefore(table)
     for relation, _ in publications.relations:
         if relation.entry is not None:
             _require_variables(relation, relation.label, table.schema.names)
     lists = {relation.entry: relation.code_lists for relation, _ in publications.relations}
     for entry in _of_this_table(table, publications):
-        told.again(entry, lists.get(entry.number, ()))
+        before.again(entry, lists.get(entry.number, ()))
         sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
         sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
     for relation, tables in publications.relations:
@@ -301,21 +302,21 @@ def with_earlier(
             one = related(published, with_levels(relation, published, table.schema.names), table.schema)
             _require_counts(table, one)
             what = f"{published.label} of {Path(relation.label).name}"
-            told.add(one, what)
+            before.add(one, what)
             sources.append(what)
             if relation.entry is None:
                 foreign[what, published.digest] = None
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
-    hidden = told.table.schema.names[len(table.schema) :]
+    hidden = before.table.schema.names[len(table.schema) :]
     return (
-        told.table,
-        told.known(zeros, listed_codes(code_lists, table.schema)),
+        before.table,
+        before.known(zeros, listed_codes(code_lists, table.schema)),
         Provenance(hidden, tuple(sources), declared, tuple(foreign), table.digest),
     )
 
 
 def listed_codes(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
-    """The same by numbers."""
+    """The code lists by numbers."""
     own = {v: code_lists.get(schema.names[v], ()) for v in schema.axes}
     return tuple(
         (v, tuple(code for code, name in enumerate(schema.variables[v].categories) if name in names))
@@ -325,9 +326,9 @@ def listed_codes(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pat
 
 
 def require_keys_apart(publications: Publications, own: Source, csv: CsvConfig) -> None:
-    """InputError where a record of this source is among those that a key is to show to be others.
+    """InputError if a record of this source has a key of the records that should be others.
 
-    AbsentError where either source is not there.
+    AbsentError if a source is missing.
     """
     for relation, tables in publications.relations:
         if relation.key is not None:
@@ -336,27 +337,27 @@ def require_keys_apart(publications: Publications, own: Source, csv: CsvConfig) 
 
 
 def known_anew(known: Knowledge, table: Table, noted: Provenance, config: BuildConfig, head: str | None) -> None:
-    """Reads what is known of a run's table from all that its config names, up to this head of the ledger.
+    """Read the prior knowledge of a run's table again from the sources of its config, up to this head of the ledger.
 
-    Whoever may write a run folder may write there that nothing was published before. InputError where what it has
-    noted, or what it has added to the table, is not so, and as `require_keys_apart`.
+    A run folder can be edited to hide earlier publications. Raises InputError if its notes or the levels of its table
+    differ, and as `require_keys_apart`.
     """
-    kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
-    own = table.marginal(kept) if noted.hidden else table
+    shown = st.full(len(table.schema)) & ~noted.hides(table.schema)
+    own = table.marginal(shown) if noted.hidden else table
     publications = publications_at(config, head)
-    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications, config.table.code_lists)
-    hidden = (*origin.hidden, *noted.merged)
+    found, anew, provenance = with_earlier(own, known.zeros.within(shown), publications, config.table.code_lists)
+    hidden = (*provenance.hidden, *noted.merged)
     if noted.merged and table.schema.variables[: len(found.schema)] == found.schema.variables:
-        # levels of the table's own, which tell nothing of what was published before
+        # the table's own levels are independent of earlier publications
         found, anew = Table(table.schema, found.codes, found.counts), known_at(anew, table.schema)
-    # of no more categories it says that nobody knows whether they have records
+    # it may list no more code lists
     more = united(anew.listed, known.listed) != anew.listed
-    if more or (found.digest, anew, hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
+    if more or (found.digest, anew, hidden, provenance.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
-            "the table's stage says something else of what was published before than what the config names says now; "
+            "the table's stage has other earlier publications than the config names now; "
             "remove the run folder and run again"
         )
-    # last, as a file that is not there ends it
+    # last, because a missing file raises
     if any(relation.key is not None for relation, _ in publications.relations):
         require_keys_apart(publications, open_source(config.table.path, ignore=config.table.ignore), config.table.csv)
 
@@ -367,49 +368,50 @@ def _of_this_table(table: Table, publications: Publications) -> Iterable[Publica
 
 
 def _require_others(table: Table, publications: Publications) -> None:
-    """InputError where what is called disjoint looks like the same records, and no key says otherwise."""
+    """InputError if records declared disjoint look like the same ones, without a key."""
     for relation, tables in publications.relations:
         if not relation.disjoint or relation.key is not None:
             continue
         if part := [one for one in tables if not one.is_exact]:
             raise InputError(
-                f"earlier says that {relation.label} is of other records than {publications.name}, and its "
-                f"{part[0].label} {_how(part[0])}, so that totals do not tell; show by key that no record is in both"
+                f"earlier declares that {relation.label} is of other records than {publications.name}, and its "
+                f"{part[0].label} {_how(part[0])}, so totals decide nothing; show by key that no record is in both"
             )
         if same := [one for one in tables if looks_the_same(table, one.table)]:
             raise InputError(
-                f"earlier says that {relation.label} is of other records than {publications.name}, and its "
+                f"earlier declares that {relation.label} is of other records than {publications.name}, and its "
                 f"{same[0].label} has the total of all records there, or the margins of those of one category; take "
                 "disjoint out, or show by key that no record is in both"
             )
 
 
 def _require_related(table: Table, publications: Publications) -> None:
-    """InputError for an entry of another table of which nothing says how its records relate, or what is not so."""
+    """InputError for an entry of another table without a relation, or with a false one."""
     own = {entry.number for entry in _of_this_table(table, publications)}
     named = {relation.entry: relation for relation, _ in publications.relations if relation.entry is not None}
     for entry in publications.entries:
         relation = named.get(entry.number)
         if entry.number in own and relation is not None and relation.disjoint:
             raise InputError(
-                f"earlier says that entry {entry.number} is of other records, and it is of this very table; take it out"
+                f"earlier declares that entry {entry.number} is of other records, but it is of this table; take it out"
             )
         if entry.number not in own and (relation is None or relation.lists_alone):
-            universe = ", ".join(f"{key} {value}" for key, value in entry.universe.items()) or "nothing said of it"
+            universe = ", ".join(f"{key} {value}" for key, value in entry.universe.items()) or "not described"
             raise InputError(
-                f"entry {entry.number} of the ledger, {entry.name}, is of another table ({universe}); say in earlier "
-                f"how its records relate: {{entry: {entry.number}, disjoint: true}} where none of them is in this "
-                "table, or where and variables where some are. A corrected table cannot be published beside the one it "
-                "corrects: their difference tells who was corrected. If it is of this very table, whose categories "
-                "version 0.1 named otherwise (1 for 1.0, true for True), list its names under table.categories, with "
-                "table.alike: merge; names of numbers with a decimal comma (1.5 for 1,5) as groups of table.recodes"
+                f"entry {entry.number} of the ledger, {entry.name}, is of another table ({universe}); describe in "
+                f"earlier how its records relate: {{entry: {entry.number}, disjoint: true}} where none of them is "
+                "in this table, or where and variables where some are. A corrected table cannot be published beside "
+                "its first version: their difference reveals the corrected records. If it is of this table, whose "
+                "categories version 0.1 named otherwise (1 for 1.0, true for True), list its names under "
+                "table.categories, with table.alike: merge; names of numbers with a decimal comma (1.5 for 1,5) "
+                "as groups of table.recodes"
             )
         if entry.number not in own and relation is not None and not relation.disjoint:
             _require_named(entry, publications)
 
 
 def _require_named(entry: Publication, publications: Publications) -> None:
-    """InputError where an entry that tells of these records was judged with what the config does not name."""
+    """InputError if an entry on these records was judged with publications that the config does not name."""
     ledger = publications.ledger
     assert ledger is not None  # it has the entry
     tables = (one for relation, tables in publications.relations if relation.folder is not None for one in tables)
@@ -423,38 +425,38 @@ def _require_named(entry: Publication, publications: Publications) -> None:
 
 
 def _require_counts(table: Table, one: Related) -> None:
-    """InputError where the table has other counts than were published."""
+    """InputError if the table's counts differ from the published ones."""
     inside = one.holds(table.all_codes)
     if not inside.any():
-        raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
+        raise InputError(f"{one.published.source}: no record of the table matches where; name other categories")
     codes, own = one.codes(table.all_codes[inside]), one.published.table
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
     if one.published.base:
         _require_near(one.published, codes, table.counts[inside])
         return
-    shown = ~one.published.withholds(codes[within])
+    shown = ~one.published.suppresses(codes[within])
     counts = Table.of(own.schema, codes[within][shown], table.counts[inside][within][shown])
     same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)
     if not same:
         raise InputError(
-            f"{one.published.source} is not of these records: the table has other counts of {one.published.label}. Say "
-            "by where which records it is of, by disjoint that it is of others, or build from the table that it is of; "
-            "of a table that was corrected since, nothing more can be published beside it"
+            f"{one.published.source} is not of these records: the table has other counts of {one.published.label}. "
+            "Name by where which records it is of, by disjoint that it is of others, or build from its own table; "
+            "beside a table that was corrected since, nothing more can be published"
         )
     _require_sums(one.published, codes, table.counts[inside])
 
 
 def _require_sums(published: Published, codes: npt.NDArray[np.int64], counts: Counts) -> None:
-    """InputError where (n,) counts of (n, its variables) cells add up to what a sum that it tells of cannot be."""
+    """InputError if (n,) counts of (n, variables) cells have sums outside the published bounds."""
     names = published.table.schema.names
-    for told in published.sums:
-        kept = [names.index(name) for name in told.names]
-        at, own = told.matching(codes[:, kept]), np.zeros(len(told.cells), np.int64)
+    for sums in published.sums:
+        columns = [names.index(name) for name in sums.names]
+        at, own = sums.matching(codes[:, columns]), np.zeros(len(sums.cells), np.int64)
         np.add.at(own, at[at >= 0], counts[at >= 0])
-        if wrong := int(((own < told.low) | (own > told.high)).sum()):
+        if wrong := int(((own < sums.low) | (own > sums.high)).sum()):
             raise InputError(
                 f"{published.source} is not of these records: {wrong} counts of "
-                f"{'*'.join(told.names) or 'all records'} are others in the table; take what was published of them"
+                f"{'*'.join(sums.names) or 'all records'} are others in the table; take what was published of them"
             )
 
 
@@ -463,12 +465,12 @@ def _how(published: Published) -> str:
 
 
 def _require_near(published: Published, codes: npt.NDArray[np.int64], counts: Counts) -> None:
-    """InputError where (n,) counts of (n, its variables) cells have other sums than such a rounded table may have."""
+    """InputError if (n,) counts of (n, variables) cells have sums that the rounded table excludes."""
     own, base = published.table, published.base
     names = own.schema.names
     for margin in (names, *published.margins, ()):
-        kept = [names.index(name) for name in margin]
-        both = np.concatenate([own.codes[:, kept].astype(np.int64), codes[:, kept]])
+        columns = [names.index(name) for name in margin]
+        both = np.concatenate([own.codes[:, columns].astype(np.int64), codes[:, columns]])
         first, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
         moved = np.zeros(len(first), np.int64)
         np.add.at(moved, group, np.concatenate([own.counts, -counts]))
@@ -482,27 +484,27 @@ def _require_near(published: Published, codes: npt.NDArray[np.int64], counts: Co
 
 
 class _NamedBefore:
-    """What was published, by names, and the table with the levels that tell it, each added once.
+    """The earlier publications by names, and the table with their levels, each added once.
 
-    The table's own variables come first, and keep their numbers.
+    The table's own variables come first and keep their numbers.
     """
 
     def __init__(self, table: Table) -> None:
-        self.table, self._labels = table, set[str]()  # axes whose labels said that each category has records
+        self.table, self._labels = table, set[str]()  # axes whose labels imply that each category has records
         self._marginals = list[Names]()
         self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
-        self._withheld = list[tuple[Names, dict[str, npt.NDArray[np.int64]], str]]()
+        self._suppressed = list[tuple[Names, dict[str, npt.NDArray[np.int64]], str]]()
         self._rounded = list[tuple[Names, Related, Sequence[str], str]]()
         self._between = list[tuple[Names, dict[str, npt.NDArray[np.int64]], Counts, Counts, str]]()
 
     def known(self, zeros: StructuralZeros, listed: Pattern) -> Knowledge:
-        """All of it; errors as `Knowledge.of`."""
+        """The prior knowledge; errors as `Knowledge.of`."""
         schema = self.table.schema
         facts = []
         for names, universe, source in self._parts:
             pattern = tuple((schema.index(name), codes) for name, codes in universe.items())
             facts.append(Fact(st.named((*names, *universe), schema), pattern, None, source))
-        for names, cells, source in self._withheld:
+        for names, cells, source in self._suppressed:
             view = st.named(names, schema)
             codes = _cells_of(view, cells, schema, source)
             facts.append(suppressed_fact(view, np.unique(codes, axis=0), self.table.total, source))
@@ -516,9 +518,9 @@ class _NamedBefore:
         return Knowledge.of(self.table, release, zeros, facts, listed)
 
     def add(self, one: Related, source: str) -> None:
-        """A publication that was related to the table's own variables.
+        """Add a publication that was related to the table's own variables.
 
-        InputError where it has cells without a count and is of some records alone.
+        Raises InputError if it has suppressed cells and is of some records only.
         """
         all_names = [self._name_of(one, place) for place in range(len(one.variables))]
         names, universe = tuple(filter(None, all_names)), dict[str, tuple[int, ...]]()
@@ -533,10 +535,10 @@ class _NamedBefore:
         if one.published.base:
             self._rounded.append((names, one, all_names, source))
             return
-        if len(one.published.withheld) and not one.published.sums:
-            self._withheld.append((names, self._cells(one, all_names, one.published.withheld)[0], source))
+        if len(one.published.suppressed) and not one.published.sums:
+            self._suppressed.append((names, self._cells(one, all_names, one.published.suppressed)[0], source))
             return
-        if len(one.published.withheld):
+        if len(one.published.suppressed):
             self._note_sums(one, dict(zip(one.published.table.schema.names, all_names, strict=True)), source)
             return
         for v, flags in one.where.items():
@@ -544,7 +546,7 @@ class _NamedBefore:
             if flags.all():
                 continue
             inside, name = flags[own.levels.groups[v]], own.names[v]
-            # a level tells it where the sub-table has not the variable itself
+            # by a level, if the sub-table does not have the variable itself
             if not st.has(st.named(names, own), v):
                 label = f"{name} of records published before"
                 name = self._level(own.levels.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
@@ -552,24 +554,24 @@ class _NamedBefore:
         self._note(names, universe, source)
 
     def _note_sums(self, one: Related, called: dict[str, str], source: str) -> None:
-        """What it tells where counts are between two numbers, or totals are listed beside cells without a count."""
         own, total = one.published, self.table.total
         for sums in own.in_part(total):
-            # of other variables a margin has all categories
+            # margins over other variables have all categories
             names = [called[name] if name in sums.names else None for name in called]
-            by_name, kept = self._cells(one, names, sums.cells)
+            by_name, inside = self._cells(one, names, sums.cells)
             view = tuple(name for name in names if name)
-            self._between.append((view, by_name, sums.low[kept], sums.high[kept], source))
+            self._between.append((view, by_name, sums.low[inside], sums.high[inside], source))
 
     def _cells(
         self, one: Related, names: Sequence[str | None], cells: Codes
     ) -> tuple[dict[str, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
-        """Cells of a publication, by the names of variables that tell its own, and (cells,) which of them are some.
+        """Cells of a publication by the names of the variables that imply its own, and (cells,) flags of the existing
+        ones.
 
-        No name is none of its variables, and an empty one of a variable that nothing tells.
+        `names` has None for variables to skip, and an empty name for a variable without information.
         """
         schema, given = self.table.schema, iter(cells.astype(np.int64).T)
-        found, kept = dict[str, npt.NDArray[np.int64]](), np.ones(len(cells), np.bool_)
+        found, inside = dict[str, npt.NDArray[np.int64]](), np.ones(len(cells), np.bool_)
         for place, name in enumerate(names):
             if name is None:
                 continue
@@ -577,25 +579,25 @@ class _NamedBefore:
             by = one.codings[place][schema.levels.groups[one.variables[place]]]
             place_of = np.full(max(int(by.max()), int(codes.max(initial=0))) + 1, -1)
             place_of[by] = schema.levels.groups[schema.index(name)] if name else 0
-            # a category that no category of the table is has no records in it
+            # a category outside the table has no records
             own = place_of[codes]
-            kept &= own >= 0
+            inside &= own >= 0
             if name:
                 found[name] = own
-        return {name: own[kept] for name, own in found.items()}, kept
+        return {name: own[inside] for name, own in found.items()}, inside
 
     def again(self, entry: Publication, lists: Names) -> None:
-        """What an earlier release of this table published, and was judged together with.
+        """Add an earlier release of this table and its prior knowledge.
 
-        lists  variables of code lists, where the entry is of a version that judged no labels and does not say it
+        lists  variables of code lists, for entries of a version that did not evaluate labels
         """
         own, known = self.table.schema, entry.known
         variables, same = {v.name: v for v in own.variables}, dict[str, str]()
         if known["facts"] or known["hidden"]:
             self._labels |= {v.name for v in own.variables}.difference(known.get("code_lists", lists))
-        for told in known["hidden"]:
-            name, of = told["name"], Coarser(told["axis"], tuple(told["groups"]))
-            variables[name] = Variable(name, tuple(told["categories"]), of)
+        for level in known["hidden"]:
+            name, of = level["name"], Coarser(level["axis"], tuple(level["groups"]))
+            variables[name] = Variable(name, tuple(level["categories"]), of)
             same[name] = self._level(own.index(of.axis), np.array(of.groups), variables[name].categories, name)
         self._marginals += [_renamed(names, same) for names in (*entry.sub_tables, *known["release"])]
         for fact in known["facts"]:
@@ -605,10 +607,10 @@ class _NamedBefore:
                 level = variables[name].of
                 inside = chosen if level is None else chosen[np.array(level.groups)]
                 universe[same.get(name, name)] = self._codes(same.get(name, name), inside)
-            if (told := fact.get(WITHHELD) or fact.get(BETWEEN)) is not None:
-                codes = [[*variables[name].categories].index for name in told["variables"]]
-                cells = np.array([[c(text) for c, text in zip(codes, cell, strict=True)] for cell in told["cells"]])
-                columns = zip(told["variables"], cells.T, strict=True)
+            if (listed := fact.get(WITHHELD) or fact.get(BETWEEN)) is not None:
+                codes = [[*variables[name].categories].index for name in listed["variables"]]
+                cells = np.array([[c(text) for c, text in zip(codes, cell, strict=True)] for cell in listed["cells"]])
+                columns = zip(listed["variables"], cells.T, strict=True)
                 by_name = {
                     name: self._as_now(column, variables[old], name)
                     for old, column in columns
@@ -616,15 +618,15 @@ class _NamedBefore:
                 }
                 view = _renamed(fact["view"], same)
                 if WITHHELD in fact:
-                    self._withheld.append((view, by_name, fact["source"]))
+                    self._suppressed.append((view, by_name, fact["source"]))
                 else:
-                    low, high = (np.array(told[end], np.int64) for end in (LOW, HIGH))
+                    low, high = (np.array(listed[end], np.int64) for end in (LOW, HIGH))
                     self._between.append((view, by_name, low, high, fact["source"]))
                 continue
             self._note(_renamed(fact["view"], same), universe, fact["source"])
 
     def _as_now(self, codes: npt.NDArray[np.int64], old: Variable, name: str) -> npt.NDArray[np.int64]:
-        """Codes of a variable of an earlier table as the variable that tells the same has them now."""
+        """Codes of an earlier variable, in the order of the variable that equals it now."""
         if old.of is None:
             return codes
         place = np.zeros(len(old.categories), np.int64)
@@ -638,7 +640,7 @@ class _NamedBefore:
             self._marginals.append(names)
 
     def _name_of(self, one: Related, place: int) -> str:
-        """The variable that tells one of a published table's; none where that tells nothing."""
+        """The name of the variable that equals one of a published table's; empty if that has no information."""
         v, coding, schema = one.variables[place], one.codings[place], self.table.schema
         if is_renaming(coding):
             return schema.names[v]
@@ -651,12 +653,12 @@ class _NamedBefore:
         return self._level(axis, groups, tuple(labels), name)
 
     def _codes(self, name: str, inside: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-        """The codes of a variable that tells which categories of its axis are inside, of those that are."""
+        """The codes of a variable that lie inside, of a variable that identifies the categories inside."""
         groups = self.table.schema.levels.groups[self.table.schema.index(name)]
         return tuple(np.unique(groups[inside]).tolist())
 
     def _level(self, axis: int, coding: npt.NDArray[np.integer], labels: Names, name: str) -> str:
-        """A level of an axis by the group of each of its categories, or what tells the same; none of one group."""
+        """The name of a level with this coding, added if no variable has it; empty for a single group."""
         schema, used = self.table.schema, np.unique(coding)
         if len(used) == 1:
             return ""
@@ -673,20 +675,20 @@ class _NamedBefore:
 def _cells_of(
     view: SubTable, cells: Mapping[str, npt.NDArray[np.int64]], schema: Schema, source: str
 ) -> npt.NDArray[np.uint16]:
-    """(n, axes of the view) codes; InputError where an axis has none of its own."""
+    """(n, axes of the view) codes; InputError if an axis has none."""
     own = schema.restrict(st.members(view))
     if lacking := [own.names[axis] for axis in own.axes if own.names[axis] not in cells]:
         raise InputError(
-            f"{source} has cells without a count by several codings of {lacking[0]}, none of which tells the others; "
+            f"{source} has cells without a count by several codings of {lacking[0]}, none of which implies the others; "
             "that cannot be expressed yet: leave it out, and publish nothing beside it"
         )
     return np.stack([cells[own.names[axis]] for axis in own.axes], axis=1).astype(np.uint16)
 
 
 def _rounded(schema: Schema, names: Names, one: Related, all_names: Sequence[str], source: str) -> tuple[Fact, ...]:
-    """What a rounded table tells of every cell of the table's variables that tell its own, and its margins of theirs.
+    """The facts of a rounded table on the table's variables, with its margins.
 
-    InputError where several variables of it are told by one, or one by several codings.
+    Raises InputError if one variable stands for several of its variables, or one of these has several codings.
     """
     view, own = st.named(names, schema), one.published.table
     inside = schema.restrict(st.members(view))
@@ -716,7 +718,6 @@ def _renamed(names: Sequence[str], same: Mapping[str, str]) -> Names:
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
-    """A name as variables may have it, with a number where it is taken."""
     name = name.translate({ord("*"): "-", ord(","): ";"})
     numbered = (name if number == 1 else f"{name} {number}" for number in range(1, len(taken) + 2))
     return next(one for one in numbered if one not in taken)

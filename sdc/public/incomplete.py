@@ -1,4 +1,4 @@
-"""A table of which not all counts are told: what agrees with it is every table with the counts and totals it has."""
+"""Incomplete tables: some counts are missing. Bounds and enumeration use every table that agrees with the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sdc.feasible.depth_first import FeasibleTables
 from sdc.feasible.equations import MAX_SUM, MarginalEquations, every_cell
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema
-from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
+from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
 from sdc.public.published import read_published
 from sdc.public.relation import related
 from sdc.public.system import InconsistentError, System
@@ -30,28 +30,31 @@ MAX_CELLS = integer_program.MAX_CELLS
 
 @dataclass(frozen=True, eq=False)
 class Incomplete:
-    """What such a table tells, as sums of its cells.
+    """An incomplete table as sums of its cells.
 
-    equations  of all cells, in C order; their truth is one table that agrees, and no more true than others
+    equations  over all cells in C order; their truth is one of the agreeing tables, not more likely than others
     """
 
     schema: Schema
     equations: MarginalEquations
 
-    def bounds(self, cells: Asked = "at-risk", *, small_count: int = 2, fractional: bool = False) -> SuperCellBounds:
-        """Bounds of super-cells, exact where the solver finishes its proofs.
+    def bounds(
+        self, cells: SuperCells = "at-risk", *, small_count: int = 2, fractional: bool = False
+    ) -> SuperCellBounds:
+        """Bounds of super-cells, exact if the solver finishes its proofs.
 
-        cells        each as `super_cell_bounds` takes them; or "all" cells; or "at-risk": those that may have 1 up to
+        cells        super-cells, each as for `super_cell_bounds`; or "all" cells; or "at-risk": cells that may have 1
+                     up to
                      the small count of records
-        fractional   over tables of fractions
+        fractional   bounds over tables of fractions
 
-        InputError for what is no super-cell of the table.
+        Raises InputError for an invalid super-cell.
         """
         if isinstance(cells, str) and not is_written(cells):
             found = self._of_cells(cells, small_count)
             return self._of_sums(found.super_cells, fractional=True) if fractional else found
-        asked = tuple(SuperCell.of(one, self.schema) for one in each(cells))
-        return self._of_sums(asked, fractional=fractional)
+        wanted = tuple(SuperCell.of(one, self.schema) for one in each(cells))
+        return self._of_sums(wanted, fractional=fractional)
 
     def _of_cells(self, which: str, small_count: int) -> SuperCellBounds:
         if which not in ("at-risk", "all"):
@@ -63,56 +66,55 @@ class Incomplete:
             found = found.rows((found.outer[:, 1] >= 1) & (found.outer[:, 0] <= small_count))
         return self._named(SuperCell.of_cells(found.cells), found.outer, found.inner, found.method)
 
-    def _of_sums(self, asked: Sequence[SuperCell], *, fractional: bool) -> SuperCellBounds:
-        groups = [one.places(self.schema) for one in asked]
+    def _of_sums(self, wanted: Sequence[SuperCell], *, fractional: bool) -> SuperCellBounds:
+        groups = [one.places(self.schema) for one in wanted]
         if fractional:
-            return self._named(asked, *fractions.sums(self.equations, groups), FRACTIONAL)
-        return self._named(asked, *integer_program.sums(self.equations, groups, self._most), PROGRAM)
+            return self._named(wanted, *fractions.sums(self.equations, groups), FRACTIONAL)
+        return self._named(wanted, *integer_program.sums(self.equations, groups, self._most), PROGRAM)
 
-    def _named(self, asked: Sequence[SuperCell], *found: Any) -> SuperCellBounds:
-        return SuperCellBounds(tuple(asked), None, *found).named_by(self.schema)
+    def _named(self, wanted: Sequence[SuperCell], *found: Any) -> SuperCellBounds:
+        return SuperCellBounds(tuple(wanted), None, *found).named_by(self.schema)
 
     @property
     def _most(self) -> int:
-        """No table has more records."""
         return int(self.equations.upper.sum())
 
     def tables(
         self, limit: int | None = None, max_steps: int | None = None, watch: Watch = lambda progress: True
     ) -> Enumeration:
-        """All tables that agree, as `enumerate_tables` has those that agree with a release; errors as there."""
+        """Enumerate all agreeing tables; see `enumerate_tables` for parameters and errors."""
         return enumerate_found(FeasibleTables.of_sums(self.equations), limit, max_steps, watch)
 
 
 def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:
-    """The table of a file, as `sdc.public.published` reads it.
+    """Read a table from a file, as `sdc.public.published` does.
 
-    total  the category that stands for all others of a variable, in lines with totals
+    total  the category of totals
 
-    InputError where it is no such file, where nothing bounds some cell, and where no counts agree with all that it
-    tells; ReleaseError beyond 4,096 cells.
+    Raises InputError if the file is invalid, a cell is unbounded, or no counts agree with the table; ReleaseError
+    beyond 4,096 cells.
     """
     (published,) = read_published(Path(path), total)
-    if published.fault:
-        raise InputError(f"{path} contradicts itself: {published.fault}; correct it")
+    if published.contradiction:
+        raise InputError(f"{path} contradicts itself: {published.contradiction}; correct it")
     schema = published.table.schema
     if schema.cells > MAX_CELLS:
         raise ReleaseError(
-            f"{path} has {schema.cells} cells, and a table with counts that are not told at most {MAX_CELLS}; take a "
+            f"{path} has {schema.cells} cells, and a table with missing counts may have {MAX_CELLS}; take a "
             "sub-table of it"
         )
     try:
         system = System.of(schema, [related(published, EarlierConfig(folder=str(path)), schema)])
         if not system.is_bounded:
             raise InputError(
-                f"{path}: nothing bounds some cells whose count is not told; list totals that they are in, or check it "
+                f"{path}: nothing bounds some cells with missing counts; list totals that they are in, or check it "
                 "beside other tables by sdc check"
             )
         if sum(system.upper.tolist()) > MAX_SUM:
             raise InputError(f"{path}: its counts could overflow a sum; divide them")
         solution = system.solution()
     except InconsistentError as error:
-        raise InputError(f"{path} contradicts itself: no counts agree with all that it tells; correct it") from error
+        raise InputError(f"{path} contradicts itself: no table has all its counts and totals; correct it") from error
     place = schema.keys.pack(system.cells)
     truth, possible = np.zeros(schema.cells, np.int64), np.zeros(schema.cells, np.bool_)
     truth[place], possible[place] = solution, True

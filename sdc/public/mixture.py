@@ -1,7 +1,7 @@
-"""Reconstruction by `mbi`: a mixture of products of one-way distributions, fitted by gradient descent.
+"""Reconstruction with `mbi`: a mixture of products of one-way distributions, fitted by gradient descent.
 
-Aydore et al. (2021), "Differentially private query release through adaptive projection", as `mbi` has it. Nothing else
-imports it.
+Aydore et al. (2021), "Differentially private query release through adaptive projection", as implemented in `mbi`. Only
+this module imports `mbi`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ PACKAGES = ("mbi", "optax")
 
 @dataclass(frozen=True)
 class Mixture:
-    """A `Reconstruction` by a mixture of so many products, from each seed's start by so many steps of Adam.
+    """A `Reconstruction` by a mixture of products, with a given number of Adam steps from each seed's start.
 
-    A seed costs O(steps products cells fitted); the first compiles, for some seconds.
+    Cost for each seed: O(steps x products x fitted cells). The first seed also compiles, for some seconds.
     """
 
     products: int = 50
@@ -33,7 +33,7 @@ class Mixture:
     rate: float = 0.1
 
     def require(self) -> None:
-        """Raise MissingLibraryError if a package is not installed."""
+        """Raise MissingLibraryError if a package is missing."""
         require_packages("seeds: a reconstruction", *PACKAGES, instead="or set seeds to 0 for independence alone")
 
     @property
@@ -44,37 +44,37 @@ class Mixture:
         import jax
         import optax
 
-        # before `mbi` is imported, which warns of its defaults: counts above 2^24 are no float32
+        # before importing `mbi`, which warns about its defaults: float32 cannot hold counts above 2^24
         jax.config.update("jax_enable_x64", True)
         jax.config.update("jax_enable_compilation_cache", False)
         from mbi import Domain
         from mbi.extensions.mixture_of_products import MixtureOfProducts, MixtureOfProductsEstimator
 
         names, total = target.schema.names, float(target.total)
-        domain, told = Domain(names, target.schema.sizes), [_told(one, names) for one in target.measurements]
-        # one estimator, each seed by its start: another estimator would be compiled anew
+        domain, measured = Domain(names, target.schema.sizes), [_measured(one, names) for one in target.measurements]
+        # one estimator for all seeds: another one would be compiled again
         estimator = MixtureOfProductsEstimator(optimizer=optax.adam(self.rate), num_components=self.products)
         found = np.empty((len(seeds), target.schema.cells))
         for row, seed in zip(found, seeds, strict=True):
             start = MixtureOfProducts.random(domain, total, self.products, seed)
-            fitted = estimator.estimate(domain, told, known_total=total, iters=self.steps, warm_start=start)
+            fitted = estimator.estimate(domain, measured, known_total=total, iters=self.steps, warm_start=start)
             row[:] = fitted.project(names).datavector()
         return found
 
 
-def _told(one: Measurement, names: Sequence[str]) -> Any:
+def _measured(one: Measurement, names: Sequence[str]) -> Any:
     from mbi import LinearMeasurement
 
-    # a standard deviation weighs what is told: a rounded count as it may be off, an exact one as of one record
-    told: dict[str, Any] = {} if one.is_marginal else {"query": Sums(one.place, len(one.counts))}
+    # the standard deviation is a weight: a rounded count's error, or one record for an exact count
+    measured: dict[str, Any] = {} if one.is_marginal else {"query": Sums(one.place, len(one.counts))}
     return LinearMeasurement(
-        one.counts.astype(np.float64), tuple(names[v] for v in one.variables), float(one.base or 1), **told
+        one.counts.astype(np.float64), tuple(names[v] for v in one.variables), float(one.base or 1), **measured
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Of a marginal as `mbi` has it n sums of its cells: (cells,) which one each is in, n for none."""
+    """Sums of the cells of an `mbi` marginal: (cells,) the index of the sum of each, n if it is in none."""
 
     place: npt.NDArray[np.int64]
     sums: int

@@ -1,4 +1,4 @@
-"""Published tables of counts, read back from a release folder or from CSV, Parquet, JSON-stat or PX."""
+"""Published tables of counts, read from a release folder or from CSV, Parquet, JSON-stat or PX files."""
 
 from __future__ import annotations
 
@@ -51,24 +51,23 @@ from sdc.run_format import (
 from sdc.storage.parquet import read_columns
 
 NotTotals: TypeAlias = Mapping[str, Sequence[str]]
-"""Categories by variable."""
 NO_NAMES: NotTotals = MappingProxyType({})
-Told: TypeAlias = int | tuple[int, int] | None
-"""A count: as it is, between two numbers, or not told."""
+Count: TypeAlias = int | tuple[int, int] | None
+"""A count: exact, between two numbers, or missing."""
 MOST_BYTES = 1 << 30  # of a file
 MOST_QUOTED = 100
-MOST_UNLISTED = 1 << 20  # cells that a table may not list beside totals that are more than its cells
+MOST_UNLISTED = 1 << 20  # unlisted cells beside totals that exceed the listed cells
 NO_TABLES = (METADATA, DICTIONARY, *CATALOGUES, GUIDE, INDEX, *OF_SUMS)
-SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # what has a table that stands beside it, or is about it
+SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # files about a table, or with the same table
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums of cells of a table that lie between two numbers: of all cells with the same categories of some variables.
+    """Sums of cells with bounds: over all cells with the same categories of some variables.
 
     names      these variables; none for the total
     cells      (n, these variables) codes of the sums, each once
-    low, high  (n,) int64; where they are equal the sum is told
+    low, high  (n,) int64; equal for an exact sum
     """
 
     names: tuple[str, ...]
@@ -77,14 +76,13 @@ class Sums:
     high: Counts
 
     def matching(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """(n,) in which of the sums each of (n, these variables) cells is, -1 for none; codes may be beyond its own."""
+        """(n,) the index of the sum of each of (n, these variables) cells, -1 if none; codes may be unknown ones."""
         own = self.cells.astype(np.int64)
         sizes = np.concatenate([own, codes]).max(axis=0, initial=0) + 1
         return KeySpace(tuple(sizes.tolist())).matching(own, codes)
 
     @property
     def digest(self) -> str:
-        """Of all that it says."""
         own = hashlib.sha256(repr(self.names).encode())
         for array in (self.cells.astype("<u2"), self.low.astype("<i8"), self.high.astype("<i8")):
             own.update(np.ascontiguousarray(array).tobytes())
@@ -95,67 +93,64 @@ class Sums:
 class Published:
     """A published table of counts.
 
-    source    the file, or what else it comes from, for messages
-    table     its cells with records; one that is not listed has none
-    is_whole  whether its categories are all there are; of a bare list of cells they are those that have records
-    withheld  (n, variables) codes of the cells whose counts are not told exactly; the table has none of these
-    sums      what else it tells where it has such cells: between what some of them lie, and totals
-    fault     what contradicts itself: a listed total that its cells cannot have; empty where nothing does
-    met       its variables of which each listed category has records; not those of a code list, nor of others' files
-    records   how many its folder says that it is of; None where nothing does
-    levels    of variables that its folder calls levels: of which other variable, and in which category each of it is
-    base      what its counts are rounded to multiples of, each less than that from the true one; 0 where they are exact
-    margins   where they are rounded, of which of its variables the sums are less than that from the true ones too; the
-              total is
+    source    the file or other source, for messages
+    table     the cells with records; unlisted cells have none
+    is_whole  whether all categories are listed; a list of cells has only those with records
+    suppressed (n, variables) codes of the cells without an exact count; they are not in `table`
+    sums      bounds of cells, and totals beside suppressed cells
+    contradiction  within the table: a listed total that differs from its cells; empty if there is none
+    met       variables of which each listed category has records; no code lists, and none of foreign files
+    records   the number of records that its folder states; None if unknown
+    levels    by variable that its folder calls a level: its variable, and the level of each category
+    base      counts are rounded to multiples of it and off by less; 0 if exact
+    margins   of a rounded table the variables whose sums are off by less than the base too; the total always is
     """
 
     source: str
     table: Table
     is_whole: bool
-    withheld: Codes = field(default_factory=lambda: np.zeros((0, 0), np.uint16))
+    suppressed: Codes = field(default_factory=lambda: np.zeros((0, 0), np.uint16))
     base: int = 0
     margins: tuple[tuple[str, ...], ...] = ()
     sums: tuple[Sums, ...] = ()
-    fault: str = ""
+    contradiction: str = ""
     met: frozenset[str] = frozenset()
     records: int | None = None
     levels: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
-        """Of all that it says."""
         if self.base:
             return hashlib.sha256(f"{self.table.digest} {self.base} {self.margins}".encode()).hexdigest()
-        if not len(self.withheld):
+        if not len(self.suppressed):
             return self.table.digest
-        cells = self.withheld[np.lexsort(self.withheld.T)].astype("<u2")
-        told = "".join(sums.digest for sums in self.sums).encode()
-        return hashlib.sha256(self.table.digest.encode() + cells.tobytes() + told).hexdigest()
+        cells = self.suppressed[np.lexsort(self.suppressed.T)].astype("<u2")
+        sums_digest = "".join(sums.digest for sums in self.sums).encode()
+        return hashlib.sha256(self.table.digest.encode() + cells.tobytes() + sums_digest).hexdigest()
 
     @property
     def is_exact(self) -> bool:
-        """Whether it tells all its counts exactly."""
-        return not self.base and not len(self.withheld) and not self.fault
+        """Whether all counts are exact."""
+        return not self.base and not len(self.suppressed) and not self.contradiction
 
-    def withholds(self, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(n,) whether it tells no exact count of (n, variables) cells, whose codes may be beyond its own."""
+    def suppresses(self, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether it lacks the exact count of (n, variables) cells, whose codes may be unknown ones."""
         found = np.zeros(len(codes), np.bool_)
-        inside = (codes < np.array(self.table.schema.sizes)).all(axis=1) & (len(self.withheld) > 0)
+        inside = (codes < np.array(self.table.schema.sizes)).all(axis=1) & (len(self.suppressed) > 0)
         if inside.any():
-            found[inside] = self.table.schema.keys.matching(self.withheld, codes[inside].astype(np.uint16)) >= 0
+            found[inside] = self.table.schema.keys.matching(self.suppressed, codes[inside].astype(np.uint16)) >= 0
         return found
 
     def in_part(self, total: int) -> Iterator[Sums]:
-        """Of its cells, and of each of its margins that it tells of, those whose counts are not told exactly.
+        """The bounds of its suppressed cells, and of the sums that it lists for each margin.
 
-        Each with between what it lies, where nothing else is said 0 and the number of all records. Of no margin whose
-        totals are of cells that are told alone, for these add nothing.
+        Cells without listed bounds get 0 and the number of records. Margins without suppressed cells are left out.
         """
         schema = self.table.schema
         of = {sums.names: sums for sums in self.sums if sums.names and self._adds(sums)}
         for names in dict.fromkeys((schema.names, *of)):
             space = schema.space(map(schema.index, names))
-            cells = self.withheld if names == schema.names else space.unpack(np.arange(space.cells))
+            cells = self.suppressed if names == schema.names else space.unpack(np.arange(space.cells))
             low, high = np.zeros(len(cells), np.int64), np.full(len(cells), total)
             if names in of:
                 place = space.matching(of[names].cells, cells)
@@ -165,37 +160,35 @@ class Published:
             yield Sums(names, cells[loose], low[loose], high[loose])
 
     def _adds(self, sums: Sums) -> bool:
-        """Whether some cell whose count is not told exactly is in one of the sums."""
         schema, columns = self.table.schema, [self.table.schema.index(name) for name in sums.names]
-        return bool((schema.space(columns).matching(sums.cells, self.withheld[:, columns]) >= 0).any())
+        return bool((schema.space(columns).matching(sums.cells, self.suppressed[:, columns]) >= 0).any())
 
     @property
     def label(self) -> str:
-        """Its variables, as messages name them."""
+        """Its variables, for messages."""
         return "*".join(self.table.schema.names)
 
-    def withheld_in(self, schema: Schema) -> Codes:
-        """(n, variables) the cells that it withholds, as another schema of its variables codes them.
-
-        Without those of categories that the other one does not have.
+    def suppressed_in(self, schema: Schema) -> Codes:
+        """(n, variables) its suppressed cells in the codes of another schema of its variables, without unknown
+        categories.
         """
         own, columns = self.table.schema, []
         for name in schema.names:
             place = {category: code for code, category in enumerate(schema.variables[schema.index(name)].categories)}
             codes = [place.get(category, -1) for category in own.variables[own.index(name)].categories]
-            columns.append(np.array(codes, np.int64)[self.withheld[:, own.index(name)]])
+            columns.append(np.array(codes, np.int64)[self.suppressed[:, own.index(name)]])
         cells = np.stack(columns, axis=1)
         return cells[(cells >= 0).all(axis=1)].astype(np.uint16)
 
 
 def read_published(path: Path, total: str = TOTAL, not_totals: NotTotals = NO_NAMES) -> list[Published]:
-    """The tables of a release folder, of every file in another folder, or of one file; those of totals alone left out.
+    """The tables of a release folder, of all files of another folder, or of one file, without the grand total.
 
-    total       the category that stands for all others of a variable, of sums and not of cells
-    not_totals  categories that are none, though they are called as totals are, by variable
+    total       the category of totals
+    not_totals  categories that look like totals but are not, by variable
 
-    InputError where there is no table, where a file is not what its folder says or is no table of counts, and where
-    anything else is published there too: nothing is passed over.
+    Raises InputError if there is no table, if a file is no table of counts or contradicts its folder, and if the folder
+    has anything else.
     """
     try:
         return _tables_of(path, total, not_totals)
@@ -219,7 +212,7 @@ def _tables_of(path: Path, total: str, not_totals: NotTotals) -> list[Published]
 
 
 def _of_release(folder: Path, total: str) -> list[Published]:
-    """Each sub-table once, from the first of its files that can be read, all files being what the metadata says."""
+    """Each sub-table once, from its first readable file; all files must match the metadata."""
     content = _json(folder / METADATA)
     try:
         version, resources = content.get("format", RELEASE_FORMAT), content["resources"]
@@ -244,12 +237,12 @@ def _of_release(folder: Path, total: str) -> list[Published]:
 
 
 def _is_about(name: str) -> bool:
-    """Whether a file is no table, or one that stands beside it in another format; hidden files are none."""
+    """Whether a file is no table, or another format of one; hidden files are neither."""
     return name in NO_TABLES or name.startswith(".") or name.endswith(SAME_AGAIN)
 
 
 def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
-    """InputError, by name, for what a release has beside counts of its sub-tables, and what it does not list."""
+    """InputError, by name, for other content of a release, and for unlisted files."""
     resources = content["resources"]
     fields = {field["name"] for one in resources for field in one.get("schema", {}).get("fields", ())}
     if content.get("weighted") is not None or WEIGHTED_TOTAL in fields:
@@ -290,34 +283,34 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
     fields = [field for one in same for field in one["schema"]["fields"] if "constraints" in field]
     known = {field["name"]: field["constraints"]["enum"] for field in fields}
     found = _of_file(path, total, NO_NAMES, known)
-    told = resource.get(IN_PART, {})
-    if found.base != told.get(ROUNDED_TO, 0):
-        said = told.get(ROUNDED_TO, 0)
-        raise InputError(f"{path} is rounded to multiples of {found.base}, {METADATA} says {said}; publish it again")
-    found = replace(found, margins=tuple(map(tuple, told.get(MARGINS, ()))))
+    in_part = resource.get(IN_PART, {})
+    if found.base != in_part.get(ROUNDED_TO, 0):
+        base = in_part.get(ROUNDED_TO, 0)
+        raise InputError(f"{path} is rounded to multiples of {found.base}, {METADATA} has {base}; publish it again")
+    found = replace(found, margins=tuple(map(tuple, in_part.get(MARGINS, ()))))
     if set(found.table.schema.names) != set(resource[SUB_TABLE]):
         raise InputError(
-            f"{path} is of {found.label}, {METADATA} says {'*'.join(resource[SUB_TABLE])}; publish it again"
+            f"{path} is of {found.label}, {METADATA} has {'*'.join(resource[SUB_TABLE])}; publish it again"
         )
     return found
 
 
 @dataclass(frozen=True)
 class Listed:
-    """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them.
+    """The content of a file: (cells,) categories of each variable, (cells,) counts, and all categories if known.
 
-    A count is None where the cell is listed without one, and two numbers where it is between them. With a base that is
-    not 0 counts are rounded to multiples of it. Of variables the file itself may say which category is their `totals`.
+    A count is None if it is missing, and a pair if it is between two numbers. With a positive base, counts are rounded
+    to multiples of it. `totals` has, by variable, the category of totals if the file states it.
     """
 
     columns: Mapping[str, Sequence[str]]
-    counts: Sequence[Told]
+    counts: Sequence[Count]
     categories: Mapping[str, Sequence[str]]
     base: int = 0
     totals: NotTotals = field(default_factory=dict)
 
     def marked(self, total: str) -> Listed:
-        """With this category for those that the file calls totals."""
+        """The content with `total` in place of the file's own categories of totals."""
         columns, categories = dict(self.columns), dict(self.categories)
         for name, own in self.totals.items():
             columns[name] = [total if text in own else text for text in columns[name]]
@@ -325,12 +318,11 @@ class Listed:
         return replace(self, columns=columns, categories=categories)
 
 
-def _is_exact(count: Told) -> TypeGuard[int]:
+def _is_exact(count: Count) -> TypeGuard[int]:
     return isinstance(count, int)
 
 
 def _is_count(count: Any) -> bool:
-    """Whether a count is told: not at all, exactly or between two numbers."""
     return all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in _ends(count))
 
 
@@ -339,27 +331,26 @@ def _ends(count: Any) -> tuple[Any, ...]:
 
 
 def _whole(number: Any) -> Any:
-    """A number that is whole as a count, however it is stored; what is none as it is."""
     return int(number) if number is not None and number == int(number) else number
 
 
-def _each_told(counts: Iterable[Any], path: Path) -> list[Told]:
-    """Each count as `_told`, one that is no text as it is; InputError with the row of one that is none."""
-    found = list[Told]()
+def _each_count(counts: Iterable[Any], path: Path) -> list[Count]:
+    """Each count parsed; InputError with the row of an invalid one."""
+    found = list[Count]()
     for row, count in enumerate(counts, start=1):
         try:
-            found.append(_told(count) if isinstance(count, str) else _whole(count))
+            found.append(_count_of(count) if isinstance(count, str) else _whole(count))
         except (ValueError, OverflowError) as error:
             raise InputError(
-                f"{path} is not a table of counts as its name says: the one of row {row} is no whole number; write 2-4 "
-                "for one that is between 2 and 4, and nothing for one that is not told",
+                f"{path} is no table of counts, which its name promises: the one of row {row} is no whole number; "
+                "write 2-4 for one that is between 2 and 4, and nothing for a missing one",
                 f"row {row} has the count {count}",
             ) from error
     return found
 
 
-def _told(text: str) -> Told:
-    """A count as CSV has it: a number, two with - between that it lies between, or nothing; an error for all else."""
+def _count_of(text: str) -> Count:
+    """A count in CSV: a number, two numbers with -, or nothing; ValueError otherwise."""
     low, between, high = text.partition("-")
     if not (between and text.isascii() and low.strip().isdecimal() and high.strip().isdecimal()):
         return whole_of(text) if text else None
@@ -384,7 +375,9 @@ def _of_file(
     except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({type(error).__name__}); name a published table of counts") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path} is not a table of counts as its name says ({error}); publish it again") from error
+        raise InputError(
+            f"{path} is no table of counts, which its name promises ({error}); publish it again"
+        ) from error
     return _published(path, listed.marked(total), known, total, not_totals)
 
 
@@ -396,10 +389,10 @@ def _published(
     categories = {**{name: list(own) for name, own in listed.categories.items()}, **(known or {})}
     names = list(listed.columns)
     rows = list(zip(*listed.columns.values(), strict=True))
-    kept = [row for row, cell in enumerate(rows) if total not in cell]
-    told = [listed.counts[row] for row in kept]
-    is_withheld = np.array([not _is_exact(count) for count in told], np.bool_)
-    counts = [count if _is_exact(count) else 0 for count in told]
+    axes = [row for row, cell in enumerate(rows) if total not in cell]
+    given = [listed.counts[row] for row in axes]
+    is_suppressed = np.array([not _is_exact(count) for count in given], np.bool_)
+    counts = [count if _is_exact(count) else 0 for count in given]
     if bad := [count for count in listed.counts if not _is_count(count)]:
         raise InputError(f"{path} has {len(bad)} cells that are no counts of records; name a table of whole counts")
     if empty := [count for count in listed.counts if isinstance(count, tuple) and count[0] > count[1]]:
@@ -411,7 +404,7 @@ def _published(
         raise InputError(f"{path}: the counts sum to more than {MAX_TOTAL}; name a table of counts")
     variables, columns = [], list[Counts]()
     for name in names:
-        texts = [listed.columns[name][row] for row in kept]
+        texts = [listed.columns[name][row] for row in axes]
         own = tuple(c for c in categories.get(name, sorted(set(texts))) if c != total)
         if not own:
             why = (
@@ -433,20 +426,20 @@ def _published(
     codes = np.stack(columns, axis=1)
     if len(schema.keys.distinct(codes.astype(np.uint16))[0]) < len(codes):
         raise InputError(f"{path} lists a cell twice; name a table that has each once")
-    if listed.base and (is_withheld.any() or any(count % listed.base for count in counts)):
+    if listed.base and (is_suppressed.any() or any(count % listed.base for count in counts)):
         raise InputError(f"{path} has counts that are no multiples of {listed.base}; publish it again")
-    table, withheld = Table.of(schema, codes, np.array(counts, np.int64)), codes[is_withheld].astype(np.uint16)
-    found = Published(str(path), table, set(names) <= set(categories), withheld, listed.base)
+    table, suppressed = Table.of(schema, codes, np.array(counts, np.int64)), codes[is_suppressed].astype(np.uint16)
+    found = Published(str(path), table, set(names) <= set(categories), suppressed, listed.base)
     sums = tuple(_sums(path, names, schema, rows, listed.counts, total))
     if listed.base:
         margins = [one for one in sums if one.names != tuple(names)]
         rounded = [one.names for one in margins if one.names]
         if not len(table) and all(total in listed.categories.get(n, ()) or listed.totals.get(n) for n in names):
-            # no total is listed, since each is 0
+            # all totals are 0, and not listed
             rounded = [own for size in range(1, len(names)) for own in combinations(names, size)]
         elif not margins and known is None:
             raise InputError(
-                f"{path} is rounded to multiples of {found.base}, and by itself does not say which of its sums are "
+                f"{path} is rounded to multiples of {found.base}, and alone does not state which of its sums are "
                 "too; name the published folder that it is in, or list its totals"
             )
         _require_own_totals(path, found, margins)
@@ -457,7 +450,7 @@ def _published(
 
 
 def _require_no_totals(found: Published, allowed: Mapping[str, Sequence[str]], total: str, *, is_alone: bool) -> None:
-    """InputError where a category stands for totals, by its name, or in a file by itself by its counts too."""
+    """InputError if a category is one of totals, by its name or, in a single file, by its counts."""
     variables = found.table.schema.variables
     totals = [(v.name, c) for v in variables for c in v.categories if is_reserved(c)]
     if is_alone and not totals:
@@ -467,39 +460,40 @@ def _require_no_totals(found: Published, allowed: Mapping[str, Sequence[str]], t
     if totals:
         name, category = totals[0]
         raise InputError(
-            f"{found.source} has rows of totals, by the category {category!r} of {name!r}, not by {total!r}. Say in "
+            f"{found.source} has rows of totals, by the category {category!r} of {name!r}, not by {total!r}. Name in "
             f"a relation, as under earlier in a config: total: {category!r}; or, if it is none, "
             f"not_totals: {{{name}: [{category!r}]}}"
         )
 
 
 def _with_left_out(found: Published, listed: Codes) -> Published:
-    """A table beside the totals that it lists: where one is more than its cells, others that are not listed may be.
+    """The table with the unlisted cells of totals that exceed the listed cells; their counts are missing.
 
-    Their counts are not told then. Totals that say no more than cells which are all told are left out.
+    Totals of known cells only are left out.
 
-    listed  (n, variables) codes of all cells that it lists
+    listed  (n, variables) codes of all listed cells
     """
-    table, withheld = found.table, found.withheld
+    table, suppressed = found.table, found.suppressed
     schema = table.schema
     for one in found.sums:
         columns, numbers = [schema.index(name) for name in one.names], np.arange(len(one.cells))
         at, own = one.matching(table.codes[:, columns].astype(np.int64)), np.zeros(len(numbers), np.int64)
         np.add.at(own, at[at >= 0], table.counts[at >= 0])
-        is_more = (one.low > own) & ~np.isin(numbers, one.matching(found.withheld.astype(np.int64)[:, columns]))
+        is_more = (one.low > own) & ~np.isin(numbers, one.matching(found.suppressed.astype(np.int64)[:, columns]))
         left_out = _unlisted(schema, listed, one, np.flatnonzero(is_more))
         is_more &= ~np.isin(numbers, one.matching(left_out.astype(np.int64)[:, columns]))
         for wrong in np.flatnonzero((one.high < own) | is_more)[:1]:
             cell = schema.restrict(columns).written(one.cells[wrong]) if columns else "all records"
             low, high = int(one.low[wrong]), int(one.high[wrong])
-            told = f"{low}" if low == high else f"{low}-{high}"
-            return replace(found, fault=f"{found.source} lists {told} for {cell}, and its cells have {own[wrong]}")
-        withheld = np.unique(np.concatenate([withheld, left_out]), axis=0)
-    return replace(found, withheld=withheld, sums=found.sums if len(withheld) else ())
+            value = f"{low}" if low == high else f"{low}-{high}"
+            return replace(
+                found, contradiction=f"{found.source} lists {value} for {cell}, and its cells have {own[wrong]}"
+            )
+        suppressed = np.unique(np.concatenate([suppressed, left_out]), axis=0)
+    return replace(found, suppressed=suppressed, sums=found.sums if len(suppressed) else ())
 
 
 def _unlisted(schema: Schema, listed: Codes, sums: Sums, chosen: npt.NDArray[np.int64]) -> Codes:
-    """The cells of some sums that are not listed; none where they are too many to be looked at."""
     others = [v for v, name in enumerate(schema.names) if name not in sums.names]
     space = schema.space(others)
     if not len(chosen) or space.cells * len(chosen) > MOST_UNLISTED:
@@ -515,36 +509,35 @@ def _sums(
     names: Sequence[str],
     schema: Schema,
     rows: Sequence[tuple[str, ...]],
-    counts: Sequence[Told],
+    counts: Sequence[Count],
     total: str,
 ) -> Iterator[Sums]:
-    """Cells whose counts are between two numbers, and all totals that are told, by the variables that they are of."""
     places = [{category: code for code, category in enumerate(variable.categories)} for variable in schema.variables]
     by_names: dict[tuple[int, ...], dict[tuple[int, ...], tuple[int, int]]] = {}
     for cell, count in zip(rows, counts, strict=True):
-        kept = tuple(v for v, category in enumerate(cell) if category != total)
-        if count is None or (len(kept) == len(names) and not isinstance(count, tuple)):
+        axes = tuple(v for v, category in enumerate(cell) if category != total)
+        if count is None or (len(axes) == len(names) and not isinstance(count, tuple)):
             continue
-        if max(_ends(count)) == 0 and any(cell[v] not in places[v] for v in kept):
+        if max(_ends(count)) == 0 and any(cell[v] not in places[v] for v in axes):
             continue
-        if lacking := [names[v] for v in kept if cell[v] not in places[v]]:
+        if lacking := [names[v] for v in axes if cell[v] not in places[v]]:
             raise InputError(f"{path} has totals of a category of {lacking[0]!r} that no cell has; publish it again")
-        of, place = by_names.setdefault(kept, {}), tuple(places[v][cell[v]] for v in kept)
+        of, place = by_names.setdefault(axes, {}), tuple(places[v][cell[v]] for v in axes)
         if place in of:
             raise InputError(f"{path} lists a total twice; name a table that has each once")
         of[place] = count if isinstance(count, tuple) else (count, count)
-    for kept, of in sorted(by_names.items()):
-        # in one order, whatever that of the lines is
+    for axes, of in sorted(by_names.items()):
+        # independent of the order of the lines
         codes, ends = zip(*sorted(of.items()), strict=True)
-        cells = np.array(codes, np.int64).reshape(len(of), len(kept)).astype(np.uint16)
+        cells = np.array(codes, np.int64).reshape(len(of), len(axes)).astype(np.uint16)
         low, high = np.array(ends, np.int64).T
-        yield Sums(tuple(names[v] for v in kept), cells, low, high)
+        yield Sums(tuple(names[v] for v in axes), cells, low, high)
 
 
 def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -> None:
-    """InputError where the totals that a rounded table lists are others than its cells have.
+    """InputError if the listed totals of a rounded table differ from its cells.
 
-    How one by itself may be read they say: of which sums it is less than the base from the true ones.
+    For a single file they state which sums are off by less than the base.
     """
     for one in margins:
         columns = [found.table.schema.names.index(name) for name in one.names]
@@ -560,7 +553,7 @@ def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -
 
 
 def _reader(name: str) -> Callable[[Path], Listed] | None:
-    """By the end of a file's name; none where it is no table."""
+    """The reader by suffix; None if the file is no table."""
     if _is_about(name):
         return None
     readers = {".csv": _csv, ".parquet": _parquet, ".json": _json_stat, ".jsonstat": _json_stat, ".px": _px}
@@ -574,16 +567,16 @@ def _csv(path: Path) -> Listed:
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    counts = _each_told(columns.pop(measure), path)
+    counts = _each_count(columns.pop(measure), path)
     _require_status(columns.pop(STATUS, None), counts)
     own = {name: [_as_it_was(text) for text in column] for name, column in columns.items()}
     return Listed(own, counts, {}, base)
 
 
 def _measure(columns: Iterable[str], path: Path) -> tuple[str, int]:
-    """The column of counts, and what they are rounded to multiples of; every other column is a variable.
+    """The column of counts, and the base of rounding. Every other column is a variable.
 
-    An error where a table has no counts, or other numbers besides.
+    Raises an error for a table without counts, or with other numbers.
     """
     if WEIGHTED_TOTAL in columns:
         raise InputError(f"{path} {OF_WEIGHTS}")
@@ -596,7 +589,7 @@ def _measure(columns: Iterable[str], path: Path) -> tuple[str, int]:
 
 
 def _base_of(measure: str) -> int:
-    """What counts of this name are rounded to multiples of; an error where it is no name of counts."""
+    """The base in the name of a column of counts, 0 if exact; an error for other names."""
     if measure == COUNT:
         return 0
     base = measure.removeprefix(ROUNDED_COUNT)
@@ -605,22 +598,21 @@ def _base_of(measure: str) -> int:
     return int(base)
 
 
-def _require_status(status: Sequence[str] | None, counts: Sequence[Told]) -> None:
-    """An error where what a table says of its cells does not fit their counts; it says nothing where it has none."""
+def _require_status(status: Sequence[str] | None, counts: Sequence[Count]) -> None:
     expected = [WITHHELD_STATUS if count is None else "" for count in counts]
     if status is not None and [*status] != expected:
-        raise ValueError(f"its {STATUS} says other things than that a count is {WITHHELD_STATUS}, or of other cells")
+        raise ValueError(f"its {STATUS} has other values than {WITHHELD_STATUS}, or is of other cells")
 
 
 def _as_it_was(text: str) -> str:
-    """A category without the apostrophe that keeps spreadsheets from running it; see `run_format.in_csv`."""
+    """A category without the apostrophe that stops spreadsheets from running it; see `run_format.in_csv`."""
     return text[1:] if text.startswith("'") and is_formula(text) else text
 
 
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
     measure, base = _measure(columns, path)
-    counts = _each_told(columns.pop(measure), path)
+    counts = _each_count(columns.pop(measure), path)
     _require_status(columns.pop(STATUS, None), counts)
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")
@@ -635,9 +627,9 @@ def _json(path: Path) -> Any:
 
 
 def _json_stat(path: Path) -> Listed:
-    """JSON-stat 2.0. In a list each cell has a value; in an object a cell without one has no records.
+    """JSON-stat 2.0. In a list each cell has a value; in an object a missing cell has no records.
 
-    Unless it has the status of a confidential one: then it has none, and its count is not told.
+    A missing cell with the status of confidential ones is suppressed.
     """
     content = _json(path)
     if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
@@ -648,7 +640,7 @@ def _json_stat(path: Path) -> Listed:
     names, sizes = content["id"], [int(size) for size in content["size"]]
     categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
     if [len(categories[name]) for name in names] != sizes:
-        raise ValueError("its categories are not as many as its sizes say")
+        raise ValueError("its categories do not match its sizes")
     values, space = content["value"], KeySpace(tuple(sizes))
     if isinstance(values, list):
         if len(values) != space.cells:
@@ -656,25 +648,25 @@ def _json_stat(path: Path) -> Listed:
         listed = dict(enumerate(values))
     else:
         listed = {int(key): value for key, value in values.items()}
-    withheld = _confidential(content.get("status") or {})
-    if any((value is None) != (key in withheld) for key, value in listed.items()):
+    suppressed = _confidential(content.get("status") or {})
+    if any((value is None) != (key in suppressed) for key, value in listed.items()):
         raise ValueError(f"its cells without a value are not those whose status is {CONFIDENTIAL!r}")
-    listed |= dict.fromkeys(withheld)
+    listed |= dict.fromkeys(suppressed)
     keys = np.array(list(listed), np.int64)
     if len(keys) and not (keys.min() >= 0 and keys.max() < space.cells):
         raise ValueError("it numbers a cell that it does not have")
-    said = {name: content["dimension"][name].get("extension", {}).get("eliminationValueCode") for name in names}
-    totals = {name: (code,) for name, code in said.items() if code is not None}
+    statuses = {name: content["dimension"][name].get("extension", {}).get("eliminationValueCode") for name in names}
+    totals = {name: (code,) for name, code in statuses.items() if code is not None}
     return replace(_numbered(categories, space.unpack(keys), list(listed.values()), base), totals=totals)
 
 
 def _confidential(status: Any) -> set[int]:
-    """The cells that are withheld; an error where another status may say that a number is no exact count."""
-    each = enumerate(status) if isinstance(status, list) else ((int(key), said) for key, said in status.items())
-    said = {key: one for key, one in each if one not in (None, "")}
-    if others := sorted({str(one) for one in said.values()} - {CONFIDENTIAL}):
-        raise ValueError(f"it marks cells by the status {others[0]!r}, which may say that they are no exact counts")
-    return set(said)
+    """The suppressed cells; an error for another status, which may mark an inexact number."""
+    each = enumerate(status) if isinstance(status, list) else ((int(key), statuses) for key, statuses in status.items())
+    statuses = {key: one for key, one in each if one not in (None, "")}
+    if others := sorted({str(one) for one in statuses.values()} - {CONFIDENTIAL}):
+        raise ValueError(f"it marks cells by the status {others[0]!r}, which may mark inexact counts")
+    return set(statuses)
 
 
 def _categories(category: Mapping[str, Any]) -> list[str]:
@@ -696,7 +688,7 @@ def _px(path: Path) -> Listed:
 
 
 def _numbered(categories: Mapping[str, Sequence[str]], codes: Codes, counts: Sequence[Any], base: int) -> Listed:
-    """From the codes of cells; a number that is whole is a count, however it is written."""
+    """From the codes of cells; a whole number is a count, however it is written."""
     columns = {name: [own[code] for code in codes[:, v].tolist()] for v, (name, own) in enumerate(categories.items())}
     whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in counts]
     return Listed(columns, whole, categories, base)

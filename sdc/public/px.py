@@ -1,4 +1,4 @@
-"""Reads PX files: keywords, texts between quotation marks, and the numbers after DATA."""
+"""Read PX files: keywords, quoted texts, and the numbers after DATA."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CELL = re.compile(r'("[^"]*"|[^\s",;]+)[\s,;]*')
 
 @dataclass(frozen=True)
 class PxTable:
-    """What a PX file has: the codes of each variable by its name, and its numbers.
+    """The content of a PX file: the codes of each variable by name, and the numbers.
 
-    counts  None where it says that one is withheld
-    totals  of variables the codes of what their tables are summed by, as ELIMINATION says
-    base    what counts are rounded to multiples of; 0 where they are exact
-    cells   with KEYS the codes of each cell that is listed, all others having no records; else None, and all cells are
-            in C order, the last variable fastest
+    counts  None for a suppressed count
+    totals  by variable, the codes of totals in ELIMINATION
+    base    counts are rounded to multiples of it; 0 if exact
+    cells   with KEYS the codes of each listed cell, others having no records; else None: all cells in C order, the last
+            variable fastest
     """
 
     categories: Mapping[str, Sequence[str]]
@@ -36,43 +36,45 @@ class PxTable:
 
 
 def read_px(content: bytes) -> PxTable:
-    """ValueError or KeyError where it is no PX file of counts, or where a cell is not a whole number."""
+    """Parse a PX file; ValueError or KeyError if it is no PX file of counts, or a cell is no whole number."""
     text = _decoded(content)
     head, mark, data = _divided(text)
     if not mark:
         raise ValueError("it has no DATA")
-    said = dict(_statements(head))
-    if contents := said.get(("CONTVARIABLE", "")):
+    keywords = dict(_statements(head))
+    if contents := keywords.get(("CONTVARIABLE", "")):
         raise ValueError(f"it has several contents, by {', '.join(contents)}; name a table of counts")
-    labels = [*said.get(("STUB", ""), []), *said.get(("HEADING", ""), [])]
-    rounded = [text.rpartition(" rounded to ") for text in said.get(("CONTENTS", ""), ()) if " rounded to " in text]
+    labels = [*keywords.get(("STUB", ""), []), *keywords.get(("HEADING", ""), [])]
+    rounded = [text.rpartition(" rounded to ") for text in keywords.get(("CONTENTS", ""), ()) if " rounded to " in text]
     if any(not base.isdecimal() for _, _, base in rounded):
         raise ValueError("its counts are rounded, and not exact")
     base = int(rounded[0][2]) if rounded else 0
     if not labels:
         raise ValueError("it names no STUB and no HEADING")
-    texts = [said[("VALUES", label)] for label in labels]
-    codes = [said.get(("CODES", label), own) for label, own in zip(labels, texts, strict=True)]
+    texts = [keywords[("VALUES", label)] for label in labels]
+    codes = [keywords.get(("CODES", label), own) for label, own in zip(labels, texts, strict=True)]
     if any(len(own) != len(values) for own, values in zip(codes, texts, strict=True)):
         raise ValueError("a variable has not as many CODES as VALUES")
-    categories = {said.get(("VARIABLECODE", label), [label])[0]: own for label, own in zip(labels, codes, strict=True)}
+    categories = {
+        keywords.get(("VARIABLECODE", label), [label])[0]: own for label, own in zip(labels, codes, strict=True)
+    }
     totals = {
-        name: [code for code, text in zip(own, said[("VALUES", label)], strict=True) if text in summed]
+        name: [code for code, text in zip(own, keywords[("VALUES", label)], strict=True) if text in summed]
         for label, (name, own) in zip(labels, categories.items(), strict=False)
-        if (summed := said.get(("ELIMINATION", label)))
+        if (summed := keywords.get(("ELIMINATION", label)))
     }
     if len(categories) < len(labels):
         raise ValueError("two variables have one name")
-    keyed = [v for v, label in enumerate(labels) if ("KEYS", label) in said]
+    keyed = [v for v, label in enumerate(labels) if ("KEYS", label) in keywords]
     found, cells = _cells_of(data), None
     if keyed:
-        named = [_by_key(said[("KEYS", labels[v])], codes[v], texts[v]) for v in keyed]
+        named = [_by_key(keywords[("KEYS", labels[v])], codes[v], texts[v]) for v in keyed]
         cells, found = _listed(found, codes, dict(zip(keyed, named, strict=True)))
-    return PxTable(categories, cells, [_count(one, said) for one in found], base, totals)
+    return PxTable(categories, cells, [_count(one, keywords) for one in found], base, totals)
 
 
 def _cells_of(data: str) -> list[str]:
-    """Numbers, and texts in quotation marks, with blanks, commas or semicolons between; nothing is passed over."""
+    """Numbers and quoted texts, separated by blanks, commas or semicolons; nothing is skipped."""
     found, place = list[str](), 0
     while place < len(data):
         cell = _CELL.match(data, place)
@@ -84,7 +86,6 @@ def _cells_of(data: str) -> list[str]:
 
 
 def _by_key(kind: Sequence[str], codes: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
-    """The code of each key in quotation marks."""
     keys = {"CODES": codes, "VALUES": texts}.get(kind[0])
     if keys is None or len(set(keys)) < len(keys):
         raise ValueError(f"KEYS={kind[0]} names no category; it is VALUES or CODES, each of them once")
@@ -94,7 +95,7 @@ def _by_key(kind: Sequence[str], codes: Sequence[str], texts: Sequence[str]) -> 
 def _listed(
     found: Sequence[str], codes: Sequence[Sequence[str]], keyed: Mapping[int, Mapping[str, str]]
 ) -> tuple[list[list[str]], list[str]]:
-    """The codes of each cell, and what it has: a row is a key of each keyed variable, and all cells of the others."""
+    """The codes and the value of each cell: a row has a key for each keyed variable, and all cells of the others."""
     size = math.prod(len(own) for v, own in enumerate(codes) if v not in keyed)
     if len(found) % (len(keyed) + size):
         raise ValueError(f"its rows are not of {len(keyed)} keys and {size} numbers each")
@@ -109,17 +110,17 @@ def _listed(
     return cells, numbers
 
 
-def _count(text: str, said: Mapping[tuple[str, str], Sequence[str]]) -> int | None:
-    """A number, 0 for a dash; none for two dots where the file says that they stand for what is withheld."""
+def _count(text: str, keywords: Mapping[tuple[str, str], Sequence[str]]) -> int | None:
+    """A number; 0 for a dash; None for two dots if the file declares them as suppressed."""
     if text.strip('"') == "-":
         return 0
-    if text.strip('"') == WITHHELD_SYMBOL.strip('"') and said.get(("DATASYMBOL2", "")) == [WITHHELD_STATUS]:
+    if text.strip('"') == WITHHELD_SYMBOL.strip('"') and keywords.get(("DATASYMBOL2", "")) == [WITHHELD_STATUS]:
         return None
     return whole_of(text)
 
 
 def whole_of(text: str) -> int:
-    """A whole number, however it is written: 12, 12.0 or 1.2e1; ValueError for what is none."""
+    """A whole number in any notation: 12, 12.0 or 1.2e1; ValueError otherwise."""
     number = decimal_of(text)
     if number is None or number[1] < 0:
         raise ValueError(f"{text} is no whole number")
@@ -127,7 +128,7 @@ def whole_of(text: str) -> int:
 
 
 def _decoded(content: bytes) -> str:
-    """As CODEPAGE says; else as UTF-8, or as what ANSI is in most files."""
+    """Decode by CODEPAGE, else UTF-8, else the usual ANSI code page."""
     if named := re.search(rb'CODEPAGE="([^"]+)"', content[:4096]):
         return content.decode(named[1].decode("ascii")).removeprefix("\ufeff")
     try:
@@ -137,7 +138,7 @@ def _decoded(content: bytes) -> str:
 
 
 def _divided(text: str) -> tuple[str, str, str]:
-    """What is before DATA, whether it is there, and the numbers; a text may have the word too."""
+    """The texts before DATA, whether DATA is there, and the numbers; quoted texts may contain the word."""
     place = 0
     while (found := text.find("DATA=", place)) >= 0:
         if text.count('"', 0, found) % 2 == 0 and (found == 0 or text[found - 1] in "\n;\r "):
@@ -147,14 +148,14 @@ def _divided(text: str) -> tuple[str, str, str]:
 
 
 def _statements(head: str) -> list[tuple[tuple[str, str], list[str]]]:
-    """Each keyword with what it is of, and its texts; other languages than the first are passed over."""
+    """Each keyword with its subject, and its texts; languages other than the first are skipped."""
     found, place = [], 0
     while head[place:].strip():
         keyword = _KEYWORD.match(head, place)
         if keyword is None:
             raise ValueError("a statement has no keyword")
         texts, place = _values(head, keyword.end())
-        if keyword[1] == "KEYS":  # whose value is a word
+        if keyword[1] == "KEYS":  # its value is a word
             texts = texts or [head[keyword.end() : place - 1].strip()]
         if keyword[2] is None:
             found.append(((keyword[1], keyword[3] or ""), texts))
@@ -162,7 +163,7 @@ def _statements(head: str) -> list[tuple[tuple[str, str], list[str]]]:
 
 
 def _values(head: str, place: int) -> tuple[list[str], int]:
-    """The texts up to the semicolon; parts of one follow each other without a comma."""
+    """The texts up to the semicolon; consecutive texts without a comma are parts of one."""
     texts, is_part = list[str](), False
     while True:
         text = _TEXT.match(head, place)

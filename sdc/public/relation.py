@@ -1,4 +1,4 @@
-"""How published tables relate: which variables are one, which categories are within others, and whose records."""
+"""Relations of published tables: equal variables, categories within others, and records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sdc.paths import checked_path
 from sdc.public.published import Published
 
 Coding: TypeAlias = npt.NDArray[np.int64]
-"""(categories of the refinement,) the code that each has in a published table."""
+"""(categories of the refinement,) the code of each in a published table."""
 SAME = RelatedVariableConfig()
 
 
@@ -29,9 +29,9 @@ SAME = RelatedVariableConfig()
 class Related:
     """A published table on the variables of the common refinement.
 
-    variables  of each of its variables the one that it is
-    codings    of each the category that holds each category of the refinement
-    where      by variable of the refinement, (categories,) flags: it is of the records that have all of them
+    variables  the variable of the refinement, for each of its own
+    codings    for each, the category that contains each category of the refinement
+    where      by variable of the refinement, (categories,) flags: the table counts records with all of these
     """
 
     published: Published
@@ -41,22 +41,22 @@ class Related:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is a marginal of the refinement: of all records, cell by cell, its categories in any order."""
+        """Whether it is a marginal of the refinement: of all records, with the same categories in any order."""
         pairs = zip(self.codings, self.published.table.schema.sizes, strict=True)
         return self.is_coarser and all(size <= len(c) and is_renaming(c) for c, size in pairs)
 
     @property
     def is_coarser(self) -> bool:
-        """Whether it is a marginal of the refinement, or one with some categories of it as one."""
+        """Whether it is a marginal of the refinement, possibly with merged categories."""
         return not self.where and self.published.is_exact
 
     def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-        """(n, its variables) codes in it of (n, variables) cells of the refinement."""
+        """(n, variables) its codes of cells of the refinement."""
         pairs = zip(self.variables, self.codings, strict=True)
         return np.stack([coding[cells[:, v]] for v, coding in pairs], axis=1)
 
     def holds(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(n,) whether records of the cell are among its records."""
+        """(n,) whether it counts the records of the cell."""
         inside = np.ones(len(cells), np.bool_)
         for v, flags in self.where.items():
             inside &= flags[cells[:, v]]
@@ -69,55 +69,55 @@ def is_renaming(coding: Coding) -> bool:
 
 
 def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
-    """A list of sections as `earlier` of a config has them; ConfigError as for a config."""
+    """Read a list of sections like `earlier` of a config; errors as for a config."""
     return relations_of(load_yaml(path, "relations", ConfigError), str(path))
 
 
 def relations_given(given: str | Path | Sequence[Mapping[str, Any]] | None) -> tuple[EarlierConfig, ...]:
-    """The same of a list of such sections, of the file that has it, or of nothing."""
+    """The relations in a list of sections, in a file, or none."""
     if isinstance(given, str | Path):
         return read_relations(checked_path(given))
     return relations_of(given or [], "relations")
 
 
 def relations_of(content: Any, source: str) -> tuple[EarlierConfig, ...]:
-    """The same as `source` has it; ConfigError for what is none."""
+    """Parse the sections of `source`; ConfigError if they are invalid."""
     try:
         found = TypeAdapter(tuple[EarlierConfig, ...]).validate_python(content)
     except ValidationError as error:
         raise ConfigError(f"{source}: {faults_of(error, EarlierConfig)}") from error
     if any(one.key is not None for one in found):
-        raise ConfigError(f"{source}: a key is looked for in the records, which only a build has; leave key out")
+        raise ConfigError(f"{source}: a key is searched in the records, which only a build has; leave key out")
     return found
 
 
 def with_levels(relation: EarlierConfig, published: Published, names: Collection[str] = ()) -> EarlierConfig:
-    """The same with what the publication itself says of levels, where nothing else is said of them.
+    """The relation with the levels that the publication states, unless the relation has others.
 
-    names  variables that are elsewhere too, and need no other
+    names  variables known elsewhere, which need none
     """
-    told = dict(relation.variables)
+    given = dict(relation.variables)
     for level, (of, within) in published.levels.items():
         finer = relation.variables.get(of, SAME)
-        if level in published.table.schema.names and level not in {*told, *names} and finer.groups is None:
+        if level in published.table.schema.names and level not in {*given, *names} and finer.groups is None:
             groups = {
                 label: tuple(own for own, label_ in within.items() if label_ == label)
                 for label in dict.fromkeys(within.values())
             }
-            told[level] = RelatedVariableConfig(of=finer.of or of, groups=groups)
-    return relation.model_copy(update={"variables": told})
+            given[level] = RelatedVariableConfig(of=finer.of or of, groups=groups)
+    return relation.model_copy(update={"variables": given})
 
 
 def related(published: Published, relation: EarlierConfig, schema: Schema) -> Related:
-    """A table on the variables of a schema; InputError, with the reason, where it cannot be expressed there."""
+    """A table on the variables of a schema; InputError, with the reason, if it cannot be expressed there."""
     names = published.table.schema.names
     variables, codings = list[int](), list[Coding]()
     for own in published.table.schema.variables:
-        told = relation.variables.get(own.name, SAME)
-        name = told.of or own.name
+        given = relation.variables.get(own.name, SAME)
+        name = given.of or own.name
         if name not in schema.names:
             raise InputError(
-                f"{published.source} has the variable {own.name!r}, which the table has not; say which it is of by "
+                f"{published.source} has the variable {own.name!r}, which the table has not; give its variable by "
                 f"variables: {{{own.name}: {{of: ...}}}}, or take it into the table ({', '.join(schema.names)})"
             )
         variables.append(schema.index(name))
@@ -126,7 +126,7 @@ def related(published: Published, relation: EarlierConfig, schema: Schema) -> Re
                 f"{published.source}: its rows of totals are marked by {relation.total!r}, which is a category of "
                 f"{name!r} elsewhere; call the two differently"
             )
-        codings.append(_coding(published, own, told, schema.variables[variables[-1]]))
+        codings.append(_coding(published, own, given, schema.variables[variables[-1]]))
     if len(set(variables)) < len(variables):
         raise InputError(
             f"{published.source}: two of its variables {', '.join(names)} are one of the table; name each once"
@@ -145,12 +145,11 @@ def _flags(published: Published, schema: Schema, name: str, chosen: Sequence[str
     return np.isin(np.array(categories, object), list(chosen))
 
 
-def _coding(published: Published, own: Variable, told: RelatedVariableConfig, finer: Variable) -> Coding:
-    """Which category of the published variable holds each of the finer ones."""
+def _coding(published: Published, own: Variable, given: RelatedVariableConfig, finer: Variable) -> Coding:
     place = {category: code for code, category in enumerate(own.categories)}
-    if told.groups is None:
+    if given.groups is None:
         return _same(published, own, finer, place)
-    groups, found = told.groups, np.full(len(finer.categories), -1, np.int64)
+    groups, found = given.groups, np.full(len(finer.categories), -1, np.int64)
     codes = {category: code for code, category in enumerate(finer.categories)}
     places = dict(place)
     for label, values in groups.items():
@@ -162,7 +161,7 @@ def _coding(published: Published, own: Variable, told: RelatedVariableConfig, fi
                 "not; name those of the table",
                 f"categories {sorted(unknown)}",
             )
-        # a group that is not in the table has no record there
+        # a group outside the table has no records
         found[[codes[value] for value in values]] = places.setdefault(label, len(places))
     rest = next((label for label, values in groups.items() if values == OTHERS), None)
     if rest is not None:
@@ -180,19 +179,19 @@ def _coding(published: Published, own: Variable, told: RelatedVariableConfig, fi
 
 
 def _same(published: Published, own: Variable, finer: Variable, place: Mapping[str, int]) -> Coding:
-    """Of categories that are called the same; those that a bare list of cells lacks have no record there."""
+    """The coding by equal names; a list of cells may lack categories without records."""
     others = set(own.categories) - set(finer.categories)
     lacking = set(finer.categories) - set(own.categories)
     if len(others) == len(lacking) and {*map(_folded, others)} == {*map(_folded, lacking)} and others:
         raise InputError(
             f"{published.source}: {len(others)} categories of {own.name!r} differ from those elsewhere by case or "
-            "spaces alone; write them the same, or say by groups which are within each",
+            "spaces alone; write them the same, or give by groups those within each",
             f"categories {sorted(others)}",
         )
     if others or (lacking and published.is_whole):
         raise InputError(
-            f"{published.source}: {own.name!r} has other categories than {finer.name!r} elsewhere; say by groups which "
-            f"are within each: variables: {{{own.name}: {{of: {finer.name}, groups: {{...}}}}}}",
+            f"{published.source}: {own.name!r} has other categories than {finer.name!r} elsewhere; give by groups "
+            f"those within each: variables: {{{own.name}: {{of: {finer.name}, groups: {{...}}}}}}",
             f"categories {sorted(others or lacking)}",
         )
     places = dict(place)
@@ -209,10 +208,10 @@ def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
     whole: set[str] = set()
     for published, relation in sorted(tables, key=lambda one: not one[0].is_whole):
         for own in published.table.schema.variables:
-            told = relation.variables.get(own.name, SAME)
-            if told.groups is not None:
+            given = relation.variables.get(own.name, SAME)
+            if given.groups is not None:
                 continue
-            name = told.of or own.name
+            name = given.of or own.name
             known = found.get(name)
             if known is None or (name not in whole and set(own.categories) > set(known.categories)):
                 found[name] = Variable(name, own.categories)
@@ -220,21 +219,21 @@ def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
                 whole.add(name)
     for published, relation in tables:
         for own in published.table.schema.variables:
-            told = relation.variables.get(own.name, SAME)
-            name = told.of or own.name
-            if told.groups is not None and name not in found:
+            given = relation.variables.get(own.name, SAME)
+            name = given.of or own.name
+            if given.groups is not None and name not in found:
                 found[name] = Variable(name, _atoms(tables, name))
     return Schema(tuple(found.values()))
 
 
 def _atoms(tables: Sequence[tuple[Published, EarlierConfig]], name: str) -> tuple[str, ...]:
-    """All categories that groups of a variable name, where no table has them as they are."""
+    """All categories in the groups of a variable that no table has as such."""
     values = [
         value
         for _, relation in tables
-        for own, told in relation.variables.items()
-        if (told.of or own) == name and told.groups is not None
-        for group in told.groups.values()
+        for own, given in relation.variables.items()
+        if (given.of or own) == name and given.groups is not None
+        for group in given.groups.values()
         if group != OTHERS
         for value in group
     ]
@@ -242,15 +241,15 @@ def _atoms(tables: Sequence[tuple[Published, EarlierConfig]], name: str) -> tupl
 
 
 def looks_the_same(table: Table, published: Table) -> bool:
-    """Whether they have one total, or one of them has in one of its categories the margins of the other.
+    """Whether the totals are equal, or a category of one has the margins of the other.
 
-    Equal totals may be chance where there are few records: then a key of the records has to decide.
+    With few records, equal totals may be chance: then a key must decide.
     """
     return table.total == published.total or _is_part(published, table) or _is_part(table, published)
 
 
 def _is_part(part: Table, whole: Table) -> bool:
-    """Whether the records of one category have the total, and the margin of each variable that both have."""
+    """Whether the records of one category have the total and the shared margins."""
     for v, counts in enumerate(whole.one_way()):
         shared = {*whole.schema.names} & {*part.schema.names} - {whole.schema.names[v]}
         for code in np.flatnonzero(counts == part.total) if shared and part.total else ():
@@ -262,7 +261,6 @@ def _is_part(part: Table, whole: Table) -> bool:
 
 
 def _margin(table: Table, name: str) -> dict[str, int]:
-    """By category, those without records left out."""
     v = table.schema.index(name)
     pairs = zip(table.schema.variables[v].categories, table.one_way()[v].tolist(), strict=True)
     return {category: count for category, count in pairs if count}

@@ -29,8 +29,7 @@ from sdc.public.check import all_related as related_tables
 from sdc.public.check import joined_table, levelled_tables, read_all
 from sdc.public.published import Published
 from sdc.public.relation import Related
-from sdc.public.shared_view import require_agreement
-from sdc.public.system import InconsistentError, System
+from sdc.public.system import InconsistentError, System, require_agreement
 from sdc.storage.parquet import write_csv
 
 INDEPENDENT = "independent draw from the exact posterior"
@@ -126,8 +125,8 @@ def synthesize(
 
 
 def _require_exact(published: Published) -> None:
-    if published.fault:
-        raise InputError(f"{published.fault}; correct it")
+    if published.contradiction:
+        raise InputError(f"{published.contradiction}; correct it")
     if not published.is_exact:
         kind = "rounded" if published.base else "suppressed"
         raise InputError(

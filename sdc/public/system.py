@@ -1,10 +1,11 @@
-"""One integer system of several tables: a cell of the common refinement a number, a published count an equation."""
+"""Agreement of several tables: one integer system of their cells, and the counts that two of them share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -14,24 +15,25 @@ from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
 from sdc.model.table import MAX_TOTAL, Counts
 from sdc.public.published import Sums
-from sdc.public.relation import Related
+from sdc.public.relation import Coding, Related
 from sdc.solve import integer as integer_system
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem, UndecidedError
 
-MOST_CELLS = 1 << 22  # of the common refinement, while cells without records are taken out
+Flags = npt.NDArray[np.bool_]
+MOST_CELLS = 1 << 22  # of the refinement, before empty cells are removed
 
 
 class InconsistentError(Exception):
-    """No table of counts agrees with all that was published; the message says where that shows."""
+    """No table of counts agrees with all publications; the message names the place."""
 
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What is known of the cells that may have records; all others have none.
+    """The cells that may have records; all others have none.
 
     cells      (n, variables) codes of the refinement, in C order
-    equations  each published cell with records: the cells of the refinement within it, and its count
+    equations  each published cell with records: its cells of the refinement, and its count
     """
 
     schema: Schema
@@ -40,15 +42,17 @@ class System:
 
     @staticmethod
     def of(schema: Schema, tables: Sequence[Related]) -> System:
-        """InputError where the cells are too many; InconsistentError where a published count has no cell for it."""
+        """Build the system; InputError for too many cells, InconsistentError for a count without a cell."""
         cells = _candidates(schema, tables)
-        found = System(schema, cells, Equations.joined([part for table in tables for part in _told(table, cells)]))
+        found = System(
+            schema, cells, Equations.joined([part for table in tables for part in _equations_of(table, cells)])
+        )
         labels = list(_labels(tables, cells, found.upper)) if found.is_bounded else []
         return replace(found, equations=Equations.joined([found.equations, *labels])) if labels else found
 
     @cached_property
     def upper(self) -> Counts:
-        """(n,) the least published count that each cell is within."""
+        """(n,) the least published count that contains each cell."""
         return self.equations.least(len(self.cells))
 
     @property
@@ -57,12 +61,12 @@ class System:
         return not len(self.cells) or bool(self.upper.max() < np.iinfo(np.int64).max)
 
     def require_bounded(self) -> None:
-        """InputError where a cell is in no published count, so that nothing bounds it."""
+        """InputError if a cell is in no published count and so unbounded."""
         if not self.is_bounded:
             raise InputError("some cells are in no published table, and nothing bounds them; add one of all records")
 
     def solution(self) -> Counts:
-        """(n,) counts that agree with all; InconsistentError where none do, InputError where neither was found."""
+        """(n,) agreeing counts; InconsistentError if there are none, InputError if the solver does not decide."""
         if len(self.cells) > integer_system.MAX_CELLS:
             raise InputError(
                 f"the tables have {len(self.cells)} cells together that may have records, at most "
@@ -79,7 +83,7 @@ class System:
         return found
 
     def above(self, count: int) -> npt.NDArray[np.bool_]:
-        """(n,) whether a cell is alone in a published cell of more records."""
+        """(n,) whether a cell is alone in a published cell with more records."""
         sizes, first = np.diff(self.equations.start), self.equations.members[self.equations.start[:-1]]
         found = np.zeros(len(self.cells), np.bool_)
         found[first[(sizes == 1) & (self.equations.low > count)]] = True
@@ -87,12 +91,12 @@ class System:
 
 
 def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uint16]:
-    """Cells that no table shows to be empty; each table is looked at as soon as all of its variables are there."""
+    """The cells that no table shows to be empty; each table is applied once all its variables are there."""
     needed = [set(table.variables) | set(table.where) for table in tables]
     cells, known = np.zeros((1, len(schema)), np.uint16), set[int]()
     waiting = list(range(len(tables)))
     while waiting:
-        # next what brings the fewest new cells
+        # next the variable with the fewest new cells
         nearest = min(waiting, key=lambda t: (_growth(schema, needed[t] - known), t))
         for v in sorted(needed[nearest] - known):
             cells = _times(schema, cells, v)
@@ -125,14 +129,14 @@ def _times(schema: Schema, cells: npt.NDArray[np.uint16], variable: int) -> npt.
 
 
 def _possible(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
-    """(n,) whether the table has a record in the cell's cell, tells nothing of it, or is of other records."""
+    """(n,) whether the table allows records in each cell."""
     if table.published.base:
-        return np.ones(len(cells), np.bool_)  # what became 0 may have been less than the base
-    return ~table.holds(cells) | (rows_of(table, cells) >= 0) | table.published.withholds(table.codes(cells))
+        return np.ones(len(cells), np.bool_)  # a rounded 0 may have been less than the base
+    return ~table.holds(cells) | (rows_of(table, cells) >= 0) | table.published.suppresses(table.codes(cells))
 
 
 def rows_of(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
-    """(n,) which row of a published table each of (n, variables) cells of the refinement is in, -1 for none."""
+    """(n,) the row of a published table for each of (n, variables) cells, -1 if none."""
     own = table.published.table
     codes = table.codes(cells)
     inside = (codes < np.array(own.schema.sizes)).all(axis=1)
@@ -141,13 +145,13 @@ def rows_of(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int
     return found
 
 
-def _told(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
-    """What a table tells: of each of its cells, and of its margins where it is rounded or has cells withheld."""
+def _equations_of(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
+    """The equations of a table: of its cells, and of its margins if it is rounded or suppressed."""
     if table.published.records is not None and not table.published.is_exact:
         every = np.array([table.published.records])
         yield _between(table, cells, Sums((), np.zeros((1, 0), np.uint16), every, every))
     if not table.published.base:
-        yield _equations(table, cells)
+        yield _of_cells(table, cells)
         for sums in table.published.sums:
             yield _between(table, cells, sums)
         return
@@ -157,26 +161,25 @@ def _told(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
 
 
 def _labels(tables: Sequence[Related], cells: npt.NDArray[np.uint16], upper: Counts) -> Iterator[Equations]:
-    """That listed categories have records, of variables that no table tells exactly.
+    """Listed categories have records; for variables without an exact table.
 
-    upper  (cells,) what each has at most
+    upper  (cells,) maximum of each
     """
-    told = {v for table in tables if table.is_exact for v in table.variables}
+    exact_variables = {v for table in tables if table.is_exact for v in table.variables}
     most = int(min(upper.sum(dtype=np.float64), MAX_TOTAL))
     for table in tables:
         own = table.published
-        # a category all of whose cells are told to be 0 has none; of a rounded table none is told
+        # a category with published zeros only has none; a rounded table has no published zeros
         listed = own.table.schema.keys.unpack(np.arange(own.table.schema.cells)) if own.base else own.table.codes
-        listed = np.concatenate([listed, own.withheld]) if len(own.withheld) else listed
+        listed = np.concatenate([listed, own.suppressed]) if len(own.suppressed) else listed
         for place, (v, name) in enumerate(zip(table.variables, own.table.schema.names, strict=True)):
-            if not own.is_exact and v not in told and name in own.met:
+            if not own.is_exact and v not in exact_variables and name in own.met:
                 codes = np.unique(listed[:, place])
                 ends = np.ones(len(codes), np.int64), np.full(len(codes), most)
                 yield _between(table, cells, Sums((name,), codes[:, None].astype(np.uint16), *ends))
 
 
 def _between(table: Related, cells: npt.NDArray[np.uint16], sums: Sums) -> Equations:
-    """That sums of its cells lie between two numbers."""
     columns = [table.published.table.schema.names.index(name) for name in sums.names]
     held = np.flatnonzero(table.holds(cells))
     of = np.full(len(cells), -1)
@@ -191,13 +194,13 @@ def _between(table: Related, cells: npt.NDArray[np.uint16], sums: Sums) -> Equat
     return replace(Equations.by_place(place, sums.low[there]), high=sums.high[there])
 
 
-def _near(table: Related, cells: npt.NDArray[np.uint16], kept: list[int]) -> Equations:
-    """That sums of the cells of a rounded table are less than the base from those of the true ones."""
+def _near(table: Related, cells: npt.NDArray[np.uint16], axes: list[int]) -> Equations:
+    """Sums of the cells of a rounded table are off by less than the base."""
     own, base = table.published.table, table.published.base
     held = np.flatnonzero(table.holds(cells))
-    codes = table.codes(cells)[held][:, kept]
-    both = np.concatenate([own.codes[:, kept].astype(np.int64), codes])
-    # a category that the table has not comes after its own
+    codes = table.codes(cells)[held][:, axes]
+    both = np.concatenate([own.codes[:, axes].astype(np.int64), codes])
+    # unknown categories come after its own
     first, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
     sums = np.zeros(len(first), np.int64)
     np.add.at(sums, group[: len(own)], own.counts)
@@ -214,7 +217,7 @@ def _near(table: Related, cells: npt.NDArray[np.uint16], kept: list[int]) -> Equ
     return replace(found, low=np.maximum(sums[there] - base + 1, 0), high=sums[there] + base - 1)
 
 
-def _equations(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
+def _of_cells(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
     of, totals = np.where(table.holds(cells), rows_of(table, cells), -1), table.published.table.counts
     lacking = np.setdiff1d(np.arange(len(totals)), of)
     if len(lacking):
@@ -224,3 +227,72 @@ def _equations(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
             "tables have none there"
         )
     return Equations.by_place(of, totals)
+
+
+def require_agreement(schema: Schema, tables: Sequence[Related]) -> None:
+    """InconsistentError, with both names, if two exact tables have other counts of the records that both count.
+
+    Agreement with inexact tables is a matter for the system.
+    """
+    for one, other in combinations([table for table in tables if table.published.is_exact], 2):
+        own_rows, other_rows = _of_both(one, other), _of_both(other, one)
+        if own_rows is None or other_rows is None:
+            continue
+        shared = {v: _common(_coding(one, v), _coding(other, v)) for v in one.variables if v in other.variables}
+        counts = one.published.table.counts[own_rows], other.published.table.counts[other_rows]
+        first, second = one.published.source, other.published.source
+        if counts[0].sum() != counts[1].sum():
+            where = " of the records that both are of" if one.where or other.where else " records"
+            raise InconsistentError(f"{first} has {counts[0].sum()}{where}, {second} has {counts[1].sum()}")
+        codes = np.concatenate([_codes(one, shared, own_rows), _codes(other, shared, other_rows)])
+        keys = KeySpace(tuple(schema.sizes[v] + 1 for v in shared)).numbers(codes)
+        difference = np.zeros(len(keys), np.int64)
+        np.add.at(difference, np.unique(keys, return_inverse=True)[1], np.concatenate([counts[0], -counts[1]]))
+        if difference.any():
+            names = "*".join(schema.names[v] for v in shared)
+            raise InconsistentError(f"{first} and {second} have different counts of {names}")
+
+
+def _of_both(table: Related, other: Related) -> Flags | None:
+    """(its cells,) flags of records that the other table counts too; None if its categories do not decide."""
+    both = np.ones(len(table.published.table), np.bool_)
+    for v, flags in other.where.items():
+        possible = table.where.get(v, np.ones_like(flags))
+        if flags[possible].all():
+            continue
+        if v not in table.variables:
+            return None
+        coding = _coding(table, v)
+        inside = np.unique(coding[possible & flags])
+        if np.isin(coding[possible & ~flags], inside).any():
+            return None
+        both &= np.isin(table.published.table.codes[:, table.variables.index(v)], inside)
+    return both
+
+
+def _coding(table: Related, variable: int) -> Coding:
+    return table.codings[table.variables.index(variable)]
+
+
+def _common(one: Coding, other: Coding) -> Coding:
+    """The finest coding that both refine: each category with the first one that is not distinguished."""
+    found = np.arange(len(one))
+    while True:
+        before = found
+        for coding in (one, other):
+            least = np.full(coding.max() + 1, len(one))
+            np.minimum.at(least, coding, found)
+            found = least[coding]
+        if np.array_equal(found, before):
+            return found
+
+
+def _codes(table: Related, shared: Mapping[int, Coding], both: Flags) -> npt.NDArray[np.int64]:
+    """(cells, shared) codes from 1; 0 for a category outside the common refinement."""
+    own, columns = table.published.table.codes[both], [np.zeros((int(both.sum()), 0), np.int64)]
+    for v, common in shared.items():
+        place, coding = table.variables.index(v), _coding(table, v)
+        codes = np.zeros(max(int(coding.max()) + 1, table.published.table.schema.sizes[place]), np.int64)
+        codes[coding] = common + 1
+        columns.append(codes[own[:, place]][:, None])
+    return np.concatenate(columns, axis=1)

@@ -1,1 +1,1 @@
-"""Publication: what may go out, and the files it goes out as."""
+"""Publication: the gate that clears a release, and the files that are published."""

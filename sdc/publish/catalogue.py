@@ -1,6 +1,6 @@
-"""What a release has beside its tables: a page to browse, catalogues for programs, checksums, and what signs them.
+"""Files beside the tables of a release: a page, catalogues for programs, checksums and signatures.
 
-Beside DCAT the catalogues are Croissant 1.0 and RO-Crate 1.1, in words of schema.org:
+The catalogues are DCAT, Croissant 1.0 and RO-Crate 1.1 in words of schema.org:
 https://docs.mlcommons.org/croissant/docs/croissant-spec.html, https://www.researchobject.org/ro-crate/specification/1.1
 """
 
@@ -46,7 +46,7 @@ MEDIA = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
 STRUCTURE = ".sdmx.json"
-PARQUET = "application/x-parquet"  # as readers of Croissant call it
+PARQUET = "application/x-parquet"  # the name in Croissant
 _OF_CROISSANT = {
     "@language": "en",
     "@vocab": "https://schema.org/",
@@ -94,16 +94,16 @@ _OF_CROISSANT = {
 
 
 def media_of(resource: Mapping[str, Any]) -> str | None:
-    """What kind of file it is, None of a kind that has no name."""
+    """The media type of a file; None for an unknown kind."""
     if resource["path"].endswith(STRUCTURE):
         return "application/vnd.sdmx.structure+json"
     return MEDIA.get(resource.get("format", ""))
 
 
 def croissant(metadata: Mapping[str, Any]) -> Entity:
-    """Each file with a digest, and of each table its columns, as read from Parquet or else CSV."""
+    """Each file with a digest, and the columns of each table, read from Parquet or else CSV."""
     files = [one for one in metadata["resources"] if "hash" in one]
-    # the last of each table, which is Parquet where there is one
+    # the last file of a table, Parquet if it exists
     in_order = sorted((one for one in files if is_read(one["path"])), key=lambda one: str(one["format"]))
     read = {tuple(one[SUB_TABLE]): one for one in in_order}
     return {
@@ -119,22 +119,21 @@ def croissant(metadata: Mapping[str, Any]) -> Entity:
 
 
 def ro_crate(metadata: Mapping[str, Any]) -> Entity:
-    """The folder, its files and who answers for it; the file of this is in the folder too, by the name it must have."""
+    """The folder, its files and the publisher. The crate's own file must have the name `ro-crate-metadata.json`."""
     folder = {"@id": "./", "@type": "Dataset", **_about(metadata)}
-    told = [*_licences(metadata), *_publishers(metadata)]
+    facts = [*_licences(metadata), *_publishers(metadata)]
     for what, kind in (("license", "CreativeWork"), ("publisher", "Organization")):
-        if found := [{"@id": one["@id"]} for one in told if one["@type"] == kind]:
+        if found := [{"@id": one["@id"]} for one in facts if one["@type"] == kind]:
             folder[what] = found
     files = [{"@id": _id(one), "@type": "File", **_file(one)} for one in metadata["resources"]]
     folder["hasPart"] = [{"@id": one["@id"]} for one in files]
     own = {"@id": RO_CRATE, "@type": "CreativeWork", "about": {"@id": "./"}}
     own["conformsTo"] = {"@id": "https://w3id.org/ro/crate/1.1"}
-    return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": [own, folder, *files, *told]}
+    return {"@context": "https://w3id.org/ro/crate/1.1/context", "@graph": [own, folder, *files, *facts]}
 
 
 def _about(metadata: Mapping[str, Any]) -> Entity:
-    """What both say of the whole; without what is not given."""
-    told = {
+    facts = {
         "name": metadata["title"],
         "description": metadata["description"],
         "identifier": metadata["name"],
@@ -142,7 +141,7 @@ def _about(metadata: Mapping[str, Any]) -> Entity:
         "temporalCoverage": metadata.get("period"),
         "keywords": sorted({name for one in metadata["resources"] for name in one.get(SUB_TABLE, ())}),
     }
-    return {what: text for what, text in told.items() if text}
+    return {what: text for what, text in facts.items() if text}
 
 
 def _id(resource: Mapping[str, Any]) -> str:
@@ -150,7 +149,6 @@ def _id(resource: Mapping[str, Any]) -> str:
 
 
 def _file(resource: Mapping[str, Any]) -> Entity:
-    """What it is called and what it is; its digest where it has one."""
     found: Entity = {"name": resource["path"], "contentUrl": _id(resource)}
     found["encodingFormat"] = media_of(resource) or "application/octet-stream"
     if "hash" in resource:
@@ -164,7 +162,6 @@ def _file_object(resource: Mapping[str, Any]) -> Entity:
 
 
 def _record_set(resource: Mapping[str, Any]) -> Entity:
-    """A record is a cell, and its key are the categories."""
     own, fields = _id(resource).split(".", 1)[0], resource["schema"]["fields"]
     return {
         "@type": "cr:RecordSet",
@@ -208,39 +205,38 @@ _TEMPLATES = page_templates("sdc.publish")
 
 
 def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The catalogues and the page, by name, from what the release says of itself and nothing else."""
+    """The catalogues and the page by name, from the metadata of the release alone."""
     catalogues = {CATALOGUE: _dcat(metadata), CROISSANT: croissant(metadata), RO_CRATE: ro_crate(metadata)}
     texts = {name: json.dumps(content, ensure_ascii=False, indent=1) + "\n" for name, content in catalogues.items()}
     return {**texts, INDEX: _page(metadata)}
 
 
 def sums_files(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The checksums of all files that are there, and what signs them, by name."""
+    """The checksums of all files in the folder, and their signatures, by name."""
     files = [of_file(path, path.name) for path in sorted(folder.iterdir()) if path.name not in OF_SUMS]
-    # as sha256sum has them, so that `sha256sum -c SHA256SUMS` checks a download
+    # in the format of sha256sum, so that `sha256sum -c SHA256SUMS` checks a download
     sums = "".join(f"{file['digest']['sha256']}  {file['name']}\n" for file in files)
     if key is None:
         return {SUMS: sums}
-    said = {what: metadata[what] for what in ("title", "period") if what in metadata}
-    of_sums = descriptor(SUMS, hashlib.sha256(sums.encode()).hexdigest(), said)
+    facts = {what: metadata[what] for what in ("title", "period") if what in metadata}
+    of_sums = descriptor(SUMS, hashlib.sha256(sums.encode()).hexdigest(), facts)
     statement = passed(key, [of_sums, *files], [checker()])
     return {SUMS: sums, SIGNATURE: key.signature(sums.encode()), PUBLIC_KEY: key.public, STATEMENT: statement}
 
 
 def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """What variables are called, of those that have a label."""
     fields = (field for one in metadata["resources"] for field in one.get("schema", {}).get("fields", ()))
     return {field["name"]: field["title"] for field in fields if field.get("title")}
 
 
 def _dcat(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """DCAT 3: a catalogue of one dataset, each file a distribution."""
+    """DCAT 3: a catalogue of one dataset; each file is a distribution."""
     dataset: dict[str, Any] = {
         "@type": "dcat:Dataset",
         "dcterms:title": metadata["title"],
         "dcterms:description": metadata["description"],
         "dcterms:identifier": metadata["name"],
-        **_told(metadata),
+        **_dcat_facts(metadata),
         "dcat:distribution": [_distribution(resource) for resource in metadata["resources"]],
     }
     return {
@@ -251,10 +247,10 @@ def _dcat(metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _dcat_facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
     licences = [one.get("path") or one.get("title") or one["name"] for one in metadata.get("licenses", ())]
     contact = [{"@type": "foaf:Agent", "foaf:name": one["title"]} for one in metadata.get("contributors", ())]
-    told = {
+    facts = {
         "dcterms:temporal": metadata.get("period"),
         "dcterms:issued": metadata.get("published"),
         "dcterms:source": [one["title"] for one in metadata.get("sources", ())],
@@ -262,7 +258,7 @@ def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
         "dcat:contactPoint": contact,
         "dcat:keyword": sorted({name for one in metadata["resources"] for name in one.get(SUB_TABLE, ())}),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,17 +274,16 @@ def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_part(resource: Mapping[str, Any]) -> str:
-    """How much of a table is withheld, where some of it is."""
-    told = resource.get(IN_PART)
-    if told is None:
+    facts = resource.get(IN_PART)
+    if facts is None:
         return ""
-    if ROUNDED_TO in told:
-        return f" (rounded to multiples of {told[ROUNDED_TO]:,})"
-    return f" (in part: {told[WITHHELD_STATUS]:,} of {told['cells']:,} cells withheld)"
+    if ROUNDED_TO in facts:
+        return f" (rounded to multiples of {facts[ROUNDED_TO]:,})"
+    return f" (in part: {facts[WITHHELD_STATUS]:,} of {facts['cells']:,} cells withheld)"
 
 
 def _page(metadata: Mapping[str, Any]) -> str:
-    """A table of the tables, to be sorted and searched in, with links to their files; nothing is from elsewhere."""
+    """A sortable, searchable table of the tables with links to their files. The page loads nothing from elsewhere."""
     tables: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     others = []
     for resource in metadata["resources"]:
@@ -302,8 +297,8 @@ def _page(metadata: Mapping[str, Any]) -> str:
         for names, files in tables.items()
     ]
     labels = {name: one.label for name, one in FORMATS.items()}
-    said = {"Population": "population", "Period": "period", "Published": "published"}
-    facts = [(what, metadata[key]) for what, key in said.items() if metadata.get(key)]
+    keys = {"Population": "population", "Period": "period", "Published": "published"}
+    facts = [(what, metadata[key]) for what, key in keys.items() if metadata.get(key)]
     for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
         facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]
     return _TEMPLATES.get_template("index.html.j2").render(

@@ -1,7 +1,7 @@
-"""The gate: what may go out. Publication takes nothing but what was cleared here.
+"""The gate: publication accepts only what is cleared here.
 
-Whoever writes the published files sees what is cleared: names, the total, and the marginals that will be public
-anyway. The full table, the certificate and the criteria stay on this side.
+The writer of the files sees only names, the total and the marginals that become public. The full table, the certificate
+and the criteria stay behind the gate.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy, Verdict
 from sdc.storage.certificate import Certificate
 from sdc.storage.weighted import WeightedCertificate
-from sdc.weighted.choice import is_kept
+from sdc.weighted.choice import is_wide_enough
 
-# this process's own: nothing that was read or unpickled can have it
+# private to this process: nothing read or unpickled can have it
 _KEY = object()
 
 
 @dataclass(frozen=True)
 class GateSubject:
-    """What a decision is about: the table by its digest, the criteria, and the policy for what it leaves open."""
+    """The subject of a decision: the table by its digest, the criteria, and the policy for undecided cells."""
 
     table_digest: str
     criteria: Criteria
@@ -47,9 +47,9 @@ class GateSubject:
 
 @dataclass(frozen=True, eq=False)
 class WeightedTotals:
-    """Totals of weights, rounded.
+    """Rounded totals of weights.
 
-    base  what they are rounded to, a whole number; total  of all records, None where that is withheld
+    base  they are rounded to multiples of this whole number; total  of all records, None if suppressed
     of    by sub-table, numbered as the cleared release, (cells,) totals of the marginal's cells with records
     """
 
@@ -60,12 +60,12 @@ class WeightedTotals:
 
 @dataclass(frozen=True, eq=False)
 class Cleared:
-    """A release that may go out. `clear` alone makes one: TypeError elsewhere, and for every kind of copy.
+    """A release that may be published. Only `clear` creates one; other calls and all kinds of copies raise TypeError.
 
-    schema          the variables that are published, and where levels that overlap are published apart what tells them
-                    together; `release` numbers them as it does
-    unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
-    weighted        totals of weights that may go out beside the counts; None where there are none
+    schema          the published variables; if overlapping levels are published apart, also the variable that implies
+                    both; `release` numbers variables as this schema
+    unproven_cells  at-risk cells without proof that the policy "outer" accepts; 0 if all are proven
+    weighted        totals of weights published beside the counts; None if there are none
     suppressed_tables  by sub-table; their marginals have no suppressed cell, or rounded counts
     """
 
@@ -87,11 +87,11 @@ class Cleared:
         raise TypeError("a cleared release is not copied or stored; clear it again where it is published")
 
     def marginal(self, subtable: SubTable) -> Table:
-        """A released marginal; KeyError for one that is not on the frontier, not suppressed and has no totals."""
+        """A released marginal; KeyError if it is not on the frontier, not suppressed and has no totals."""
         return self._marginals[subtable]
 
     def require(self, subject: GateSubject) -> None:
-        """ReleaseError where it was cleared for another table, other criteria or another policy."""
+        """ReleaseError if it was cleared for another table, other criteria or another policy."""
         if difference := _difference(self.subject, subject):
             raise ReleaseError(f"the cleared release is of another {difference}; clear the one that is to be published")
 
@@ -107,19 +107,16 @@ def clear(
     hidden: SubTable = st.GRAND_TOTAL,
     reveal: bool = False,
 ) -> Cleared:
-    """The certificate's release, where the certificate shows every at-risk cell of this table to be wide enough.
+    """Clear the certificate's release if the certificate proves the width of every at-risk cell of this table.
 
-    Every difference is checked again, in integers; nothing that was said of the release before counts. Under the
-    policy "outer" cells may stay without proof, as long as no outer bound refutes one. ReleaseError where the release
-    may not go out, or where the certificate is of another table, of other criteria, or beside anything but
-    what is `known`.
-
-    With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
-    totals are cleared too; that is shown again like all else. Levels that are `hidden` tell what others have published;
-    they are judged, and not cleared. What is known to be suppressed stays so, unless the release may `reveal` it.
+    Every difference is checked again, in integers; earlier results do not count. The policy "outer" accepts cells
+    without proof unless an outer bound refutes one. With `weighted`, the totals of weights are checked and cleared too.
+    Levels that are `hidden` come from other publications: they are evaluated, not cleared. Cells known to be suppressed
+    stay suppressed unless the release may `reveal` them. Raises ReleaseError if the release is unsafe, or if the
+    certificate is of another table, other criteria or other prior knowledge.
     """
     subject = GateSubject(table.digest, criteria, policy)
-    # other criteria than the width follow from table and release, and have no certificate
+    # criteria other than the width need no certificate: they follow from table and release
     proven = replace(criteria, small_count=certificate.small_count, width=MinWidth(certificate.min_width))
     if difference := _difference(GateSubject(certificate.table_digest, proven, policy), subject):
         raise ReleaseError(
@@ -129,7 +126,7 @@ def clear(
         raise ReleaseError(
             f"the certificate {_other(certificate.known, known)}; nothing is published, assess the release again"
         )
-    # what is known is true of this table
+    # the prior knowledge is true for this table
     parts = certificate.suppressed_tables
     are_protected = all(one.is_suppressed or one.is_rounded(table) for one in parts.tables)
     if not are_protected or not certificate.release.contains(parts.beside):
@@ -138,7 +135,7 @@ def clear(
             "released; run again"
         )
     knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts), known.listed)
-    # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
+    # only what the certificate proves now counts, not earlier results
     own = criteria.primary_cells(table, knowledge, parts.before(known))
     broken = (criteria if reveal else criteria.beside(table, known)).broken(table, knowledge)
     if broken is not None:
@@ -146,7 +143,7 @@ def clear(
     unproven = criteria.unproven(table, knowledge, certificate.proof, own)
     if unproven:
         answer = _refuted(table, certificate, criteria, effort or Effort())
-        # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
+        # a new evaluation may find more, but the certificate is what is published: undecided at best
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise NotReleasableError(_refusal(answer, unproven))
     limit = criteria.get(PosteriorLimit)
@@ -158,7 +155,6 @@ def clear(
 
 
 def _other(judged: Knowledge, known: Knowledge) -> str:
-    """What a certificate was judged beside that is not known, or the other way round."""
     for what, alone in (
         ("lacks {}, which is known of the table", _beyond(known, judged)),
         ("adds {}, which is not known of the table", _beyond(judged, known)),
@@ -169,7 +165,6 @@ def _other(judged: Knowledge, known: Knowledge) -> str:
 
 
 def _beyond(one: Knowledge, other: Knowledge) -> list[str]:
-    """What is known with one that is not with the other, in words."""
     schema = one.schema
     zeros = StructuralZeros(tuple(set(one.zeros.patterns) - set(other.zeros.patterns))).labels(schema)
     facts = (fact for fact in one.facts if fact not in other.facts and fact.view not in other.release)
@@ -181,14 +176,13 @@ def _beyond(one: Knowledge, other: Knowledge) -> list[str]:
 
 
 def _without(release: Release, hidden: SubTable) -> Release:
-    """What of a release needs none of these variables."""
     return Release.of(element & ~hidden for element in release.frontier) if hidden else release
 
 
 def _totals(
     table: Table, knowledge: Knowledge, criteria: Criteria, weights: RecordWeights, certificate: WeightedCertificate
 ) -> WeightedTotals:
-    """By sub-tables of the table; ReleaseError where they are not shown to be safe."""
+    """Totals by sub-tables of the table; ReleaseError unless they are proven safe."""
     if certificate.table_digest != table.digest:
         raise ReleaseError(
             f"the weighted totals are of another table: {certificate.table_digest[:12]}, asked is {table.digest[:12]}; "
@@ -197,7 +191,7 @@ def _totals(
     weights.check(table)
     public = RoundedTotals(certificate.totals, certificate.base)
     good = certificate.pairs.feasible(table, weights, replace(knowledge, totals=public))
-    if not good.all() or (certificate.totals and not is_kept(table, criteria, certificate.pairs)):
+    if not good.all() or (certificate.totals and not is_wide_enough(table, criteria, certificate.pairs)):
         raise NotReleasableError(
             "the weighted totals are not shown to be safe beside the counts; nothing is published, run again or take "
             "table.weight off the config"
@@ -218,11 +212,10 @@ def _cleared(
     hidden: SubTable = st.GRAND_TOTAL,
 ) -> Cleared:
     views = [part.view & ~hidden for part in parts.tables]
-    # a schema has a variable, though nothing but the total goes out
+    # a schema needs a variable, even if only the total is published
     kept = _told(release.join(Release.of(views)), table.schema) or 1
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
-    # both frontiers are in one order, because renumbering keeps that of the variables; not strict, because the total
-    # alone has no marginal
+    # renumbering keeps the order of variables, so both frontiers have one order; not strict: the total has no marginal
     marginals = dict(zip(within.frontier, (table.marginal(t) for t in release.frontier if t), strict=False))
     if totals is not None:
         marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
@@ -234,26 +227,26 @@ def _cleared(
 
 
 def _told(release: Release, schema: Schema) -> SubTable:
-    """The released variables, and of each axis what tells all of them."""
+    """The released variables, and for each axis the variable that implies all of them."""
     kept = release.variables
     for axis in schema.axes:
-        # closed, it may have hidden levels too, which are coarser: they tell nothing that is not told
-        kept |= schema.levels.telling(schema.levels.closed(kept & schema.levels.of_axis[axis]))
+        # the closure may add hidden levels, which are coarser and add no information
+        kept |= schema.levels.finest(schema.levels.closed(kept & schema.levels.of_axis[axis]))
     return kept
 
 
 def _refuted(table: Table, certificate: Certificate, criteria: Criteria, effort: Effort) -> Assessment:
-    """What is to be said of a release that is not proven: whether outer bounds refute it."""
-    # with what the certificate does show, so that the refusal says what is open and not what was never looked at
+    """The assessment of an unproven release: do outer bounds refute it?"""
+    # with the certificate's proofs, so that the refusal lists the open cells only
     own = criteria.primary_cells(table, certificate.knowledge, certificate.suppressed_tables.before(certificate.known))
     pool = criteria.pool(table, own).learnt(certificate.proof, certificate.knowledge)
     cheap = replace(effort, depth=Depth.REFUTE, spent=0)
-    known = certificate.known.telling(certificate.suppressed_tables.facts)
+    known = certificate.known.plus_facts(certificate.suppressed_tables.facts)
     return criteria.judge(table, known, certificate.asked, pool, cheap).assessment
 
 
 def _refusal(answer: Assessment, unproven: int) -> str:
-    """What stands in the way; a certificate may be poorer than what is found by looking again."""
+    """The reason of a refusal. A certificate may prove less than a new search would."""
     why = {
         Verdict.UNSAFE: "refuted",
         Verdict.UNDECIDED: f"{answer.open_cells} cells are undecided",
@@ -266,7 +259,6 @@ def _refusal(answer: Assessment, unproven: int) -> str:
 
 
 def _difference(found: GateSubject, wanted: GateSubject) -> str:
-    """What differs first, with both values; nothing where nothing does."""
     proven, asked = found.criteria.facts, wanted.criteria.facts
     pairs = [
         ("table", found.table_digest[:12], wanted.table_digest[:12]),

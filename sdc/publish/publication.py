@@ -1,4 +1,4 @@
-"""The published folder: the frontier sub-tables, a data dictionary and metadata, and nothing they do not imply."""
+"""The published folder: frontier sub-tables, data dictionary and metadata, and nothing that these do not imply."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "un
 
 @dataclass(frozen=True)
 class Texts:
-    """What the files say for people beside the counts; none of it is of the records.
+    """Texts for readers of the files; none depends on the records.
 
-    code_lists  variables whose categories the config names, whether or not they have records, and their levels
+    code_lists  variables whose categories are listed in the config, with or without records, and their levels
     """
 
     about: PublicationConfig
@@ -73,15 +73,15 @@ class Texts:
     code_lists: frozenset[str] = frozenset()
 
     def of(self, names: Iterable[str]) -> Texts:
-        """Those of these variables."""
+        """The texts of these variables."""
         own = {name: self.labels.variables[name] for name in names if name in self.labels.variables}
         return replace(self, labels=Labels(own))
 
     @property
-    def told(self) -> dict[str, Any]:
-        """All of it for programs but the title; without what is not given."""
-        labels = {name: own.told for name, own in self.labels.variables.items()}
-        return ({"about": self.about.told} if self.about.told else {}) | ({"labels": labels} if labels else {})
+    def given(self) -> dict[str, Any]:
+        """Everything for programs except the title."""
+        labels = {name: own.given for name, own in self.labels.variables.items()}
+        return ({"about": self.about.given} if self.about.given else {}) | ({"labels": labels} if labels else {})
 
 
 NO_TEXTS = Texts(PublicationConfig(), Labels())
@@ -89,7 +89,7 @@ NO_TEXTS = Texts(PublicationConfig(), Labels())
 
 @dataclass(frozen=True)
 class File:
-    """A published file: of which format, what it holds, and of which table, unless it is of all."""
+    """A published file: its format, content and table (None: all tables)."""
 
     path: str
     format: str
@@ -101,26 +101,26 @@ class File:
 def write_publication(
     cleared: Cleared, subject: GateSubject, name: str, folder: Path, *, texts: Texts = NO_TEXTS
 ) -> None:
-    """Each frontier sub-table, and what is asked for below, in each format, the data dictionary, and a data package.
+    """Write each frontier sub-table and child table in each format, the data dictionary and a data package.
 
-    ReleaseError where what was cleared is not the subject, another table, criterion or policy; where a category or a
-    label that a spreadsheet would run is to be refused; where a sub-table asked for is not implied by the release; or
-    where a format cannot carry a name. Then nothing is written.
+    Raises ReleaseError, before writing, if the clearance is for another table, criterion or policy; if a text that a
+    spreadsheet would run is to be refused; if the release does not imply a child table; or if a format cannot carry a
+    name.
     """
     cleared.require(subject)
     if texts.about.formulas == "refuse":
         _refuse_formulas(cleared.schema.variables, texts.labels)
     for file in _files(cleared, name, texts):
-        file.pieces()  # whatever a format cannot carry is refused before there is a file
+        file.pieces()  # refuse what a format cannot carry before any file exists
     for path, pieces in _contents(cleared, name, folder, texts):
         with replacing(folder / path) as temporary, temporary.open("wb") as into:
             into.writelines(pieces)
 
 
 def require_formats(table: Table, name: str, texts: Texts, wanted: Iterable[SubTable], shown: SubTable) -> None:
-    """ReleaseError for what a format cannot carry, of the variables that may be shown, or of what is wanted.
+    """ReleaseError for categories, names or wanted sub-tables that a format cannot carry.
 
-    It is known as soon as the categories are; what a search may add to these is not.
+    Known as soon as the categories are; levels added by a search are checked later.
     """
     schema, about = table.schema, texts.about
     alone = [Variable(schema.names[v], schema.variables[v].categories) for v in st.members(shown)]
@@ -153,19 +153,16 @@ def _require_listed(table: CountTable, file: str, cells: int) -> None:
 
 
 def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> None:
-    """Every file, read again, is what is written of what was cleared, with these texts, and there is no other.
-
-    RunFolderError for the first that is not.
-    """
+    """RunFolderError for the first file that differs from what would be written now, or that does not belong there."""
     if wrong := dict(differences(cleared, folder, name, texts)):
-        path = min(wrong, key=lambda path: path in OF_SUMS)  # checksums may differ for another file
+        path = min(wrong, key=lambda path: path in OF_SUMS)  # checksums may differ because of another file
         raise RunFolderError(
             f"published file {folder / path} is not as it was written: {wrong[path]}; nothing is released"
         )
 
 
 def differences(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> Iterator[tuple[str, str]]:
-    """Each file of a folder that is not what is written now, and where it differs; what is missing ends the list."""
+    """Yield each file that differs from what would be written now, and where; a missing file ends the list."""
     made = set[str]()
     for path, pieces in _contents(cleared, name, folder, texts):
         if how := _difference(folder / path, pieces):
@@ -177,7 +174,6 @@ def differences(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEX
 
 
 def _difference(path: Path, pieces: Iterable[bytes]) -> str:
-    """Where a file differs from these bytes; empty where it does not."""
     if not path.is_file():
         return "it is missing"
     place, line = 0, 1
@@ -192,7 +188,7 @@ def _difference(path: Path, pieces: Iterable[bytes]) -> str:
 
 
 def _contents(cleared: Cleared, name: str, folder: Path, texts: Texts) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Each file by its name: those that tell of others after these, for they are looked up in the folder."""
+    """Each file by name; files about other files come last, because they read the folder."""
     key = signing_key(texts.about)
     yield from ((file.path, file.pieces()) for file in _files(cleared, name, texts))
     yield DICTIONARY, [_csv(_dictionary(cleared, texts.labels)).encode()]
@@ -204,7 +200,7 @@ def _contents(cleared: Cleared, name: str, folder: Path, texts: Texts) -> Iterat
 
 
 def signing_key(about: PublicationConfig) -> SigningKey | None:
-    """What signs the checksums, None where nothing does; ConfigError where it cannot be read."""
+    """The key for the signatures, None if the config has none; ConfigError if it cannot be read."""
     return None if about.signing_key is None else SigningKey.read(Path(about.signing_key))
 
 
@@ -217,7 +213,7 @@ def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The columns as CSV has them; Parquet and JSON, which no spreadsheet runs, have them as they are."""
+    """Columns for CSV, safe for spreadsheets. Parquet and JSON are not run by spreadsheets and stay as they are."""
     return {
         key: [in_csv(value) if isinstance(value, str) else value for value in column] for key, column in columns.items()
     }
@@ -237,7 +233,7 @@ def _refuse_formulas(variables: Iterable[Variable], labels: Labels) -> None:
 
 
 def _files(cleared: Cleared, name: str, texts: Texts) -> Iterator[File]:
-    """All files; what they hold is made when it is asked for, with a ReleaseError where a format cannot carry it."""
+    """All files. Their content is made on demand, with a ReleaseError if a format cannot carry it."""
     for element, file in _named(cleared, texts):
         table = _table(cleared, element, file, name, texts)
         for format in texts.about.formats:
@@ -269,18 +265,17 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
 
 
 def _over_fewer(cleared: Cleared, element: SubTable) -> tuple[SubTable, ...]:
-    """The largest public sub-tables over fewer axes of one in part, which tell its totals."""
+    """The largest public sub-tables over fewer axes than a suppressed one; they give its totals."""
     exact = {one for one, part in cleared.suppressed_tables.items() if not part.base}
     return st.maximal(one for one in st.over_fewer(element, cleared.schema) if one in cleared.release or one in exact)
 
 
 def _counted(cleared: Cleared, texts: Texts) -> bool:
-    """Whether counts are published."""
     return cleared.weighted is None or texts.totals != "instead"
 
 
 def _named(cleared: Cleared, texts: Texts) -> list[tuple[SubTable, str]]:
-    """The published sub-tables and what their files are called, without suffix; the grand total is in the metadata."""
+    """The published sub-tables with the stems of their file names; the grand total is in the metadata."""
     weighted = () if cleared.weighted is None else tuple(cleared.weighted.of)
     counted = cleared.release.frontier if _counted(cleared, texts) else ()
     children = (_child(cleared, text, texts) for text in texts.about.children)
@@ -289,7 +284,7 @@ def _named(cleared: Cleared, texts: Texts) -> list[tuple[SubTable, str]]:
 
 
 def _child(cleared: Cleared, text: str, texts: Texts) -> SubTable:
-    """A sub-table that what is published implies; ReleaseError for any other."""
+    """A sub-table that the release implies; ReleaseError for any other."""
     unknown = {name.strip() for name in text.split("*")} - set(cleared.schema.names)
     child = st.GRAND_TOTAL if unknown else st.parse(text, cleared.schema)
     weighted = cleared.weighted is not None and child in cleared.weighted.of
@@ -302,14 +297,13 @@ def _child(cleared: Cleared, text: str, texts: Texts) -> SubTable:
 
 
 def _file_name(number: int, element: SubTable, schema: Schema) -> str:
-    # the number tells files apart whose names come to the same words
+    # the number separates files whose names would be equal
     words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join(st.names(element, schema))).strip("-")
     return f"{number:03}_{words[:80]}"
 
 
 def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
-    """A row for each category, in order, of the variables that are published."""
-    # a variable that is not published is not named either: even its categories would tell something
+    # the categories of an unpublished variable could reveal something: it is not even named
     published = st.union([cleared.release.variables, *cleared.suppressed_tables])
     variables = [cleared.schema.variables[v] for v in st.members(published)]
     rows = [
@@ -338,7 +332,7 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
         "title": texts.about.title or name,
         "description": " ".join(_what(cleared, texts)),
         "records": cleared.total,
-        **_told_of_weights(cleared),
+        **_weights_of(cleared),
         **{what: True for what, is_so in ((ZEROS, texts.about.zeros), (TOTALS, texts.about.totals)) if is_so},
         "resources": [*resources, dictionary],
         **({CODE_LISTS: lists} if (lists := _code_lists(cleared, texts)) else {}),
@@ -348,7 +342,7 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
 
 
 def _code_lists(cleared: Cleared, texts: Texts) -> list[str]:
-    """Those that have one, of variables of suppressed or rounded tables and with merged categories."""
+    """Variables with code lists, in suppressed, rounded or recoded tables."""
     suppressed = st.union(cleared.suppressed_tables)
     shown = suppressed | cleared.release.variables
     own = [(v, cleared.schema.variables[v]) for v in st.members(shown)]
@@ -356,10 +350,9 @@ def _code_lists(cleared: Cleared, texts: Texts) -> list[str]:
 
 
 def _levels(cleared: Cleared) -> list[dict[str, Any]]:
-    """Of each published level and each variable that names tables and tells it, which category is in which."""
     schema, published = cleared.schema, st.union([cleared.release.variables, *cleared.suppressed_tables])
-    told = schema.levels.telling(published)
-    finest = [v for axis in schema.axes for v in st.members(told & schema.levels.of_axis[axis])]
+    implied = schema.levels.finest(published)
+    finest = [v for axis in schema.axes for v in st.members(implied & schema.levels.of_axis[axis])]
     return [
         {"variable": schema.names[level], "of": schema.names[v], "categories": _within(schema, v, level)}
         for v in finest
@@ -368,7 +361,6 @@ def _levels(cleared: Cleared) -> list[dict[str, Any]]:
 
 
 def _within(schema: Schema, variable: int, level: int) -> dict[str, str]:
-    """In which category of a level each category of a variable that tells it is."""
     fine, coarse = (schema.variables[v].categories for v in (variable, level))
     pairs = zip(schema.levels.groups[variable].tolist(), schema.levels.groups[level].tolist(), strict=True)
     found = dict(sorted(set(pairs)))
@@ -376,8 +368,7 @@ def _within(schema: Schema, variable: int, level: int) -> dict[str, str]:
 
 
 def _about(about: PublicationConfig) -> dict[str, Any]:
-    """What a data package has names for, and what it has none for; without what is not given."""
-    told = {
+    facts = {
         "population": about.population,
         "period": about.period,
         "published": about.published,
@@ -386,11 +377,10 @@ def _about(about: PublicationConfig) -> dict[str, Any]:
         "contributors": about.contact and [{"title": about.contact, "role": "contact"}],
         "notes": list(about.notes),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in facts.items() if value}
 
 
 def _licence(licence: str) -> dict[str, str]:
-    """By its address, by its name where that is one word, or by its title."""
     if licence.startswith(("https://", "http://")):
         return {"path": licence}
     return {"name": licence} if re.fullmatch(r"[\w.-]+", licence) else {"name": "other", "title": licence}
@@ -403,28 +393,26 @@ def _what_is_listed(about: PublicationConfig) -> str:
 
 
 def _what(cleared: Cleared, texts: Texts) -> list[str]:
-    """What the numbers are, in sentences."""
     is_rounded = any(part.base for part in cleared.suppressed_tables.values())
     tables = "Marginal tables of counts, exact but where they are rounded" if is_rounded else EXACT
     exact = f"{tables}; {_what_is_listed(texts.about)}."
     weighted = cleared.weighted
     if weighted is None:
         return [exact, *_in_part(cleared, texts)]
-    said = [] if texts.totals == "instead" else [exact]
+    sentences = [] if texts.totals == "instead" else [exact]
     base = f"{WEIGHTED_TOTAL} is the sum of the records' weights, rounded to a multiple of {weighted.base:,}"
     why = "so that totals do not add up exactly, and some are withheld where they would tell too much of a count"
-    return [*said, f"{base}, {why}.", *_fraction(cleared)]
+    return [*sentences, f"{base}, {why}.", *_fraction(cleared)]
 
 
 def _in_part(cleared: Cleared, texts: Texts) -> list[str]:
-    """What is withheld, and what is rounded, in sentences; none where nothing is."""
     rounded = [_how_rounded(cleared, view, part) for view, part in cleared.suppressed_tables.items() if part.base]
     parts = [part for part in cleared.suppressed_tables.values() if not part.base]
     return [*(_withheld(parts, texts) if parts else ()), *rounded]
 
 
 def _how_rounded(cleared: Cleared, view: SubTable, part: SuppressedTable) -> str:
-    """All that readers are told of it."""
+    """The sentence on rounding for readers."""
     sums = "".join(f", each sum by {' and '.join(st.names(margin.view, cleared.schema))}" for margin in part.margins)
     return (
         f"The table of {', '.join(st.names(view, cleared.schema))} is rounded: each count{sums} and the total became a "
@@ -446,7 +434,7 @@ def _totals_in_part(about: PublicationConfig) -> str:
 
 
 def _fraction(cleared: Cleared) -> list[str]:
-    """What a count of a sample says of the population ([KDSF] section 2)."""
+    """The share of the population that a sample's count represents ([KDSF] section 2)."""
     whole = cleared.weighted.total if cleared.weighted else None
     if not whole:
         return []
@@ -457,7 +445,7 @@ def _fraction(cleared: Cleared) -> list[str]:
     ]
 
 
-def _told_of_weights(cleared: Cleared) -> dict[str, Any]:
+def _weights_of(cleared: Cleared) -> dict[str, Any]:
     weighted = cleared.weighted
     if weighted is None:
         return {}
@@ -483,7 +471,7 @@ def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dic
             margins = [st.names(margin.view, schema) for margin in part.margins]
             resource[IN_PART] = {"cells": file.table.cells, ROUNDED_TO: part.base, MARGINS: margins}
     if file.format in READ:
-        fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.telling(file.subtable))]
+        fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.finest(file.subtable))]
         assert file.table is not None
         measures = [{"name": measure, "type": "integer"} for measure in file.table.measures]
         status = [{"name": STATUS, "type": "string"}] if file.table.withheld is not None else []
@@ -496,16 +484,16 @@ def _field(variable: Variable, labels: Labels) -> dict[str, Any]:
     categories = own.categories and [
         {"value": category, "label": labels.category(variable.name, category)} for category in variable.categories
     ]
-    told = {"title": own.label, "description": own.note, "unit": own.unit, "categories": categories}
+    texts = {"title": own.label, "description": own.note, "unit": own.unit, "categories": categories}
     field = {"name": variable.name, "type": "string", "constraints": {"enum": list(variable.categories)}}
-    return field | {key: value for key, value in told.items() if value}
+    return field | {key: value for key, value in texts.items() if value}
 
 
 def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
     if cleared.weighted is not None:
         return _weighted_guide(cleared, name, texts)
     about = texts.about
-    said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
+    lines = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
     listed, is_rounded = _what_is_listed(about), any(part.base for part in cleared.suppressed_tables.values())
     return (
         f"{about.title or name}: {len(_named(cleared, texts))} {'' if is_rounded else 'exact '}tables of counts\n\n"
@@ -514,16 +502,15 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
-        + "".join(f"{text}\n" for text in [*_in_part(cleared, texts), *_said_of_levels(cleared)])
-        + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
+        + "".join(f"{text}\n" for text in [*_in_part(cleared, texts), *_on_levels(cleared)])
+        + "".join(f"\n{text}\n" for text in ["\n".join(lines)] if lines)
     )
 
 
 def _weighted_guide(cleared: Cleared, name: str, texts: Texts) -> str:
-    """The same where totals of weights go out."""
     about, number = texts.about, len(_named(cleared, texts))
     columns = f"`{WEIGHTED_TOTAL}`" if texts.totals == "instead" else f"`{COUNT}`, `{WEIGHTED_TOTAL}`, or both"
-    said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
+    lines = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
     lines = [
         f"{about.title or name}: {number} tables",
         "",
@@ -531,17 +518,16 @@ def _weighted_guide(cleared: Cleared, name: str, texts: Texts) -> str:
         *_what(cleared, texts),
         f"{DICTIONARY} lists the categories of each variable in their order;",
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.",
-        *_said_of_levels(cleared),
-        *(["", *said] if said else []),
+        *_on_levels(cleared),
+        *(["", *lines] if lines else []),
     ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _said_of_levels(cleared: Cleared) -> list[str]:
+def _on_levels(cleared: Cleared) -> list[str]:
     return [f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared)]
 
 
 def _formats(about: PublicationConfig) -> str:
-    """`as CSV, as PX and as XML`."""
     *before, last = (f"as {FORMATS[name].label}" for name in about.formats)
     return " and ".join(filter(None, [", ".join(before), last]))

@@ -1,7 +1,7 @@
-"""Ed25519 signatures of checksums, and statements of in-toto that files passed what checked them.
+"""Ed25519 signatures of checksums, and in-toto statements that files passed their checks.
 
-A statement (https://in-toto.io/Statement/v1) is in an envelope as DSSE has it. It has no time of day: of the same files
-it has the same bytes.
+A statement (https://in-toto.io/Statement/v1) is in a DSSE envelope. It has no time, so that the same files give the
+same bytes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from sdc.version import VERSION
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key, which nothing prints."""
+    """A private key; its repr hides it."""
 
     _key: Ed25519PrivateKey = field(repr=False)
 
     @staticmethod
     def read(path: Path) -> SigningKey:
-        """From a PEM or OpenSSH file without a password; ConfigError for any other, InputError as `require_own`."""
+        """Read a PEM or OpenSSH file without a password; ConfigError for any other, InputError as `require_own`."""
         setting = f"publication.signing_key = {str(path)!r}"
         require_own(path)
         try:
@@ -60,43 +60,42 @@ class SigningKey:
         return SigningKey(key)
 
     def signature(self, content: bytes) -> str:
-        """The 64 bytes of the signature, in base64, and a line feed."""
+        """The 64-byte signature in base64, with a line feed."""
         return base64.b64encode(self._key.sign(content)).decode() + "\n"
 
     @property
     def keyid(self) -> str:
-        """By which an envelope names the public key: SHA-256 of its DER."""
+        """The id of the public key in an envelope: SHA-256 of its DER."""
         key = self._key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(key).hexdigest()
 
     @property
     def public(self) -> str:
-        """The public key as PEM."""
         return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 Descriptor = Mapping[str, Any]
-"""What in-toto calls a resource descriptor: of a file its name, its digest and what is said of it."""
+"""An in-toto resource descriptor: name, digest and annotations of a file."""
 
 
-def descriptor(name: str, sha256: str, said: Mapping[str, Any] | None = None) -> Descriptor:
-    """Of what has this digest."""
-    return {"name": name, "digest": {"sha256": sha256}} | ({"annotations": said} if said else {})
+def descriptor(name: str, sha256: str, annotations: Mapping[str, Any] | None = None) -> Descriptor:
+    """The descriptor of content with this digest."""
+    return {"name": name, "digest": {"sha256": sha256}} | ({"annotations": annotations} if annotations else {})
 
 
-def of_file(path: Path, name: str, said: Mapping[str, Any] | None = None) -> Descriptor:
-    """Of a file, as it is now."""
+def of_file(path: Path, name: str, annotations: Mapping[str, Any] | None = None) -> Descriptor:
+    """The descriptor of a file."""
     with path.open("rb") as content:
-        return descriptor(name, hashlib.file_digest(content, "sha256").hexdigest(), said)
+        return descriptor(name, hashlib.file_digest(content, "sha256").hexdigest(), annotations)
 
 
 def checker(code: str | None = None) -> Descriptor:
-    """Of this software by its version, and by the digest of its code where that may be told."""
+    """This software: its version, and the digest of its code if available."""
     return {"name": "sdc", "uri": f"{CHECKER}{VERSION}"} | ({"digest": {"sha256": code}} if code else {})
 
 
 def passed(key: SigningKey, subjects: Sequence[Descriptor], configuration: Sequence[Descriptor]) -> str:
-    """One line, the signed envelope of a statement that the subjects passed what was configured so."""
+    """One line: the signed envelope of a statement that the subjects passed the checks so configured."""
     predicate = {"result": PASSED, "configuration": configuration}
     content = {"_type": STATEMENT_TYPE, "subject": subjects, "predicateType": RESULT_TYPE, "predicate": predicate}
     payload = canonical(content).encode()

@@ -1,1 +1,1 @@
-"""What is on record of a table: a hash chain, which is the history of a server or the ledger of publications."""
+"""Records that cannot be changed unnoticed: hash chains for server histories and publication ledgers."""

@@ -1,4 +1,4 @@
-"""The chain: one append-only table of entries in a database, which is the history of a server or a ledger."""
+"""A chain: an append-only table of hashed entries in a database. Server histories and ledgers are chains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sdc.record import migrations
 from sdc.record.database import ChainError, Database, Use
 from sdc.record.entry import FIRST, OPENED, Entry
 
-HISTORY = "history"  # how messages call the chain of a server
+HISTORY = "history"  # the noun for a server's chain in messages
 _ENTRIES = sa.table("entries", *map(sa.column, ("seq", "kind", "at", "who", "subject", "body", "previous", "hash")))
 
 
@@ -28,7 +28,7 @@ def _utc_now() -> datetime:
 
 
 class Chain:
-    """The record of what it is about, open. It can be used from several threads; `open` or `read` makes one."""
+    """An open chain, created by `open` or `read`. Several threads can use it."""
 
     def __init__(self, database: Database, now: Callable[[], datetime], key: bytes = b"") -> None:
         self._database, self._now, self.key = database, now, key
@@ -44,21 +44,21 @@ class Chain:
         now: Callable[[], datetime] = _utc_now,
         key: bytes = b"",
     ) -> Chain:
-        """The chain of what `about` names, to be written to; made where the database is new.
+        """Open a chain for writing; create it in a new database.
 
         url    a path or sqlite:///path, or postgresql://..., which servers share
-        about  what makes it the history of this table and no other: its digest, the criterion, the variables
-        begins what a new one says of itself beside that; one that is there keeps what it says
-        key    of the hashes of its entries; without one anybody who may write the database can make them
+        about  what identifies the table: its digest, the criterion, the variables
+        begins further facts that a new chain records about itself; an existing chain keeps its own
+        key    keys the hashes of the entries; without one, anyone with write access can forge entries
 
-        ConfigError for another kind of URL. ChainError where it is of another table or version, is held by another
-        server, or is damaged; ChainUnavailableError where it cannot be reached.
+        Raises ConfigError for another kind of URL. Raises ChainError if the chain belongs to another table or version,
+        is used by another server, or is corrupt; ChainUnavailableError if the database cannot be reached.
         """
         return Chain._checked(Database(url, use, noun), now, key, about, begins or {})
 
     @staticmethod
     def read(url: str, use: Use = Use.READ, noun: str = HISTORY, key: bytes = b"") -> Chain:
-        """One that is there; nothing is made, and by READ nothing is locked or changed. Errors as of `open`."""
+        """Open an existing chain. Use.READ neither locks nor changes anything. Errors as `open`."""
         return Chain._checked(Database(url, use, noun), _utc_now, key)
 
     @staticmethod
@@ -69,7 +69,6 @@ class Chain:
         about: Mapping[str, Any] | None = None,
         begins: Mapping[str, Any] = MappingProxyType({}),
     ) -> Chain:
-        """Of this version, and about what is asked; it is made where that is said."""
         try:
             chain = Chain(database, now, key)
             if about is not None:
@@ -84,8 +83,8 @@ class Chain:
 
     @staticmethod
     def migrate(url: str) -> None:
-        """Brings a chain that an older version made to this one; what is at this version is left as it is."""
-        Database(url, Use.READ, HISTORY).close()  # which makes no file
+        """Upgrade a chain of an older version; a current one is left unchanged."""
+        Database(url, Use.READ, HISTORY).close()  # checks the URL without creating a file
         database = Database(url, Use.HOLD, HISTORY)
         try:
             with database.writing() as connection:
@@ -98,7 +97,7 @@ class Chain:
             is_new = migrations.is_new(connection)
         if is_new:
             with self._database.writing() as connection:
-                # asked again: another server may have made it meanwhile
+                # check again: another server may have created it meanwhile
                 if migrations.is_new(connection):
                     migrations.upgrade(connection)
 
@@ -112,42 +111,42 @@ class Chain:
                 if not turn.entries(0):
                     turn.append(OPENED, "", "", {"about": {**about, **begins}, "public_id": secrets.token_hex(16)})
         own = {key: value for key, value in self.about.items() if key not in begins}
-        found, asked = ({key: canonical(value) for key, value in facts.items()} for facts in (own, about))
-        if differing := [key for key in {**asked, **found} if asked.get(key) != found.get(key)]:
-            there = "; ".join(f"{key} is {_short(found.get(key))}, not {_short(asked.get(key))}" for key in differing)
+        found, wanted = ({key: canonical(value) for key, value in facts.items()} for facts in (own, about))
+        if differing := [key for key in {**wanted, **found} if wanted.get(key) != found.get(key)]:
+            there = "; ".join(f"{key} is {_short(found.get(key))}, not {_short(wanted.get(key))}" for key in differing)
             raise ChainError(
                 f"{self.called} is of another {differing[0]}: {there}; name the history of this one, or a new one"
             )
 
     @property
     def name(self) -> str:
-        """Where it is, without a password."""
+        """The place of the database, without a password."""
         return self._database.name
 
     @property
     def called(self) -> str:
-        """How messages call it."""
+        """The noun and name that messages use."""
         return self._database.called
 
     @property
     def about(self) -> dict[str, Any]:
-        """What it is the record of."""
+        """What the chain records: see `open`."""
         return dict(self._opened["about"])
 
     @property
     def public_id(self) -> str:
-        """Drawn at random when it was made; tells nothing."""
+        """A random identifier; it reveals nothing."""
         return str(self._opened["public_id"])
 
     @cached_property
     def _opened(self) -> dict[str, Any]:
         first = self.entries(limit=1)
         if not first or first[0].kind != OPENED or not isinstance(first[0].body.get("about"), dict):
-            raise ChainError(f"{self.called} does not begin by saying of which table it is; name another")
+            raise ChainError(f"{self.called} does not begin with the table that it records; name another")
         return first[0].body
 
     def head(self) -> int:
-        """The number of the last entry, 0 where there is none."""
+        """The number of the last entry, 0 for an empty chain."""
         with self._database.reading() as connection:
             return connection.execute(sa.select(sa.func.max(_ENTRIES.c.seq))).scalar() or 0
 
@@ -161,7 +160,7 @@ class Chain:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[Entry]:
-        """The entries behind number `after`, of these kinds or of all, in their order or the newest first."""
+        """The entries after number `after`, oldest first by default, filtered by kind, user and subject."""
         column = _ENTRIES.c
         query = sa.select(_ENTRIES).where(column.seq > after).limit(limit)
         if kinds:
@@ -180,29 +179,28 @@ class Chain:
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise ChainError(f"entry {seq} of {self.called} is damaged: its body is no JSON object")
+            raise ChainError(f"entry {seq} of {self.called} is corrupt: its body is no JSON object")
         return Entry(seq, kind, at, who, subject, content, *hashes)
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
-        """The lock of the chain: one turn at a time, whatever the number of threads, processes and machines.
+        """Hold the lock of the chain: one turn at a time across threads, processes and machines.
 
-        What is appended is there for others, and durable, when the block ends without an exception; else nothing of it
-        is. ChainUnavailableError where the database does not do it, at any point of the block. Turns do not nest.
+        Appended entries are durable and visible when the block ends without an exception; otherwise none is written.
+        Raises ChainUnavailableError if the database fails at any point of the block. Turns do not nest.
         """
         with self._database.writing() as connection:
             turn = Turn(self, connection)
             yield turn
-            # the database takes back what comes before an error, whoever caught it
+            # the database rolls back after an error, even one that was caught
             turn.write()
 
     def close(self) -> None:
-        """Gives back connections and file; twice does no harm."""
         self._database.close()
 
 
 class Turn:
-    """One holder of the lock, who sees all that was written before and alone writes now.
+    """The holder of the lock, who sees all earlier entries and is the only writer.
 
     last  number and hash of the last entry
     """
@@ -210,29 +208,29 @@ class Turn:
     def __init__(self, chain: Chain, connection: sa.Connection) -> None:
         self._chain, self._connection = chain, connection
         self._failed: ChainError | None = None
-        self._rows = list[dict[str, Any]]()  # appended, and not yet sent
+        self._rows = list[dict[str, Any]]()  # appended, not yet sent
         column = _ENTRIES.c
         last = connection.execute(sa.select(column.seq, column.hash).order_by(column.seq.desc()).limit(1)).first()
         self.last: tuple[int, str] = (last.seq, last.hash) if last else (0, FIRST)
 
     def entries(self, after: int) -> list[Entry]:
-        """The entries behind number `after`: what others wrote since, and what this turn did."""
+        """The entries after number `after`, including those of this turn."""
         self.write()
         query = sa.select(_ENTRIES).where(_ENTRIES.c.seq > after).order_by(_ENTRIES.c.seq)
         with self._reached():
             return self._chain._read(self._connection, query)
 
     def append(self, kind: str, who: str, subject: str, body: Mapping[str, Any], at: str = "") -> Entry:
-        """The next entry, its number and hash known at once; ValueError where it cannot be kept as JSON.
+        """Append an entry and return it with its number and hash; ValueError if it does not fit into JSON.
 
-        at  when it was made, if that was before: in a chain that is copied
+        at  its original time, when a chain is copied
         """
         self._check()
         text = canonical(dict(body))
-        # as it will be read: tuples are lists, and keys are strings
+        # as a reader gets it: tuples become lists, keys become strings
         content = json.loads(text)
         if "\0" in kind + who + subject:
-            raise ValueError(f"an entry of kind {kind!r} has a NUL in its user or subject, which no database keeps")
+            raise ValueError(f"an entry of kind {kind!r} has a NUL in its user or subject, which no database stores")
         (seq, previous), at = self.last, at or self._chain._now().astimezone(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq + 1, kind, at, who, subject, content, previous)
         entry = replace(entry, hash=entry.hash_by(self._chain.key))
@@ -241,7 +239,7 @@ class Turn:
         return entry
 
     def write(self) -> None:
-        """Sends what was appended, all at once; raises again what the database did not do."""
+        """Send all appended entries at once; raise again an earlier error of the database."""
         self._check()
         if self._rows:
             with self._reached():

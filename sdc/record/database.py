@@ -1,4 +1,4 @@
-"""The database of a chain: how it is reached, who may write to it, and what is said when it is not there."""
+"""The database of a chain: access, locks, and clear errors."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sdc.paths import checked_path
 
 BUSY_SECONDS = 5
 CONNECT_SECONDS = 5
-LOCK_SECONDS = 60  # who holds the lock longer than every decision takes is stuck
-ADVISORY_LOCK = 18_0218  # any number that other programs in the same database do not take
+LOCK_SECONDS = 60  # longer than any decision takes: a holder beyond it is stuck
+ADVISORY_LOCK = 18_0218  # arbitrary; other programs in the same database should not use it
 
 _TURNED_DOWN = ("authentication failed", "no password supplied", "does not exist", "pg_hba.conf")
-"""What PostgreSQL says where it turns a connection down, for which its driver has no code: 28000 by the standard."""
-_DAMAGED = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
+"""Texts by which PostgreSQL refuses a connection. Its driver gives no code for them: 28000 in the standard."""
+_CORRUPT = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _REASONS = {
     "SQLITE_BUSY": "is locked by another process",
     "SQLITE_LOCKED": "is locked by another process",
@@ -38,26 +38,26 @@ _REASONS = {
     "53100": "has no room left on its disk",
     "28": "does not let this user in, or is not there",
 }
-"""By the beginning of the code that a database gives; for all others it cannot be reached."""
+"""By the beginning of the database's error code; other codes mean that it cannot be reached."""
 
 
 class ChainError(InputError):
-    """A history or ledger that cannot be used as it is: of another table, of another version, in use, or damaged."""
+    """A history or ledger that cannot be used as it is: of another table or version, in use, or corrupt."""
 
 
 class ChainUnavailableError(ChainError):
-    """A database that is down, locked or read-only right now, or not for this user; nothing is half-done."""
+    """A database that is down, locked, read-only or closed to this user. Nothing is half-done."""
 
 
 class ChainAwayError(ChainUnavailableError, TemporaryError):
-    """One for which nothing is to be mended here."""
+    """A temporary failure: nothing here needs a fix."""
 
 
 class Use(Enum):
-    """How a process uses a database; an SQLite file that is not there is made, unless it is only read.
+    """How a process uses a database. HOLD and SHARE create a missing SQLite file.
 
-    HOLD   a server has the file until it ends; a PostgreSQL database has many of them
-    SHARE  several processes write now and then, and each waits for the others
+    HOLD   a server: exclusive use of an SQLite file until it ends; PostgreSQL allows several servers
+    SHARE  several processes write now and then, and wait for each other
     READ   nothing is changed
     """
 
@@ -65,10 +65,10 @@ class Use(Enum):
 
 
 class Database:
-    """One SQLite file or PostgreSQL database. It can be used from several threads.
+    """One SQLite file or PostgreSQL database, safe for several threads.
 
-    name    where it is, without a password
-    called  how messages call it: the history or the ledger of that name
+    name    its place, without a password
+    called  the noun and name that messages use
     """
 
     def __init__(self, url: str, use: Use, noun: str) -> None:
@@ -84,14 +84,13 @@ class Database:
         self._writer = self._engine.execution_options(writes=True)
 
     def close(self) -> None:
-        """Gives back connections and the file; twice does no harm."""
         self._engine.dispose()
         if self._file:
             self._file.release()
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection that sees what is committed."""
+        """A connection that sees all committed data."""
         if self._file:
             self._file.check_is_there()
         with self.reached(), self._reader.connect() as connection:
@@ -99,13 +98,13 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction that no other runs beside, in whatever thread or process; it commits where the block ends well.
+        """An exclusive transaction, across threads and processes; it commits if the block ends without an error.
 
-        ChainUnavailableError where that is not known to be done: read what is there before trying again.
+        After ChainUnavailableError the outcome may be unknown: read what is there before trying again.
         """
         if self._use is Use.READ:
             raise ChainError(f"{self.called} was opened to be read; open it as a server does to write")
-        # threads wait here and not each with a connection of its own, of which there are few
+        # wait here: a waiting thread must not occupy one of the few connections
         with self._thread_lock, self.reached():
             if self._file:
                 self._file.check_is_there()
@@ -116,20 +115,20 @@ class Database:
 
     @contextmanager
     def reached(self) -> Iterator[None]:
-        """ChainError for whatever the database does not do, without a statement or a value."""
+        """Turn each database error into a ChainError without statements or values."""
         try:
             yield
         except SQLAlchemyError as error:
-            # not from it: what it quotes goes to no log
-            raise fault(self.called, _code_of(getattr(error, "orig", None) or error)) from None
-        except UnicodeDecodeError:  # what SQLite says quotes what is damaged
-            raise fault(self.called, _DAMAGED[0]) from None
+            # not chained: the original may quote what must not be logged
+            raise error_for(self.called, _code_of(getattr(error, "orig", None) or error)) from None
+        except UnicodeDecodeError:  # SQLite's message quotes the corrupt bytes
+            raise error_for(self.called, _CORRUPT[0]) from None
 
 
-def fault(called: str, code: str) -> ChainError:
-    """What is said where a database gives this code; ChainAwayError where it may give none later."""
-    if code in _DAMAGED:
-        return ChainError(f"{called} is no SQLite database, or damaged; take its last good copy, or name another")
+def error_for(called: str, code: str) -> ChainError:
+    """The error for a code of the database; ChainAwayError for a temporary one."""
+    if code in _CORRUPT:
+        return ChainError(f"{called} is no SQLite database, or corrupt; take its last good copy, or name another")
     why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
     is_wrong = code.startswith("28")
     remedy = (
@@ -148,14 +147,14 @@ def _code_of(error: BaseException) -> str:
 
 
 def _parsed(url: str) -> sa.URL:
-    """A URL of one of the two databases; ConfigError for anything else, without its password."""
+    """Parse a database URL; the ConfigError for any other shows no password."""
     if "://" not in url:
         return sa.URL.create("sqlite", database=url)
     scheme = url.partition("://")[0]
     try:
         parsed = sa.make_url(url)
     except (ArgumentError, ValueError):
-        # not from it: it quotes the URL with its password
+        # not chained: the original quotes the password
         raise ConfigError(
             f"the history's URL {scheme}://... cannot be read; write postgresql://user@host/database"
         ) from None
@@ -170,26 +169,25 @@ def _parsed(url: str) -> sa.URL:
 
 
 def _shown(url: sa.URL) -> str:
-    """Without the password, which may be among the options too."""
     name = url.get_backend_name() if url.drivername == "postgresql+psycopg" else url.drivername
     return url.set(drivername=name, query={}).render_as_string(hide_password=True)
 
 
 class _SqliteFile:
-    """A plain file with an SQLite database, and the lock beside it that one server has at a time."""
+    """An SQLite file and the lock file beside it, which one server holds at a time."""
 
     def __init__(self, path: str, use: Use, noun: str) -> None:
-        # resolved: by whatever name it is called, its lock is the same
+        # resolved, so that every name of the file has the same lock
         self._path, self._use = checked_path(path).resolve(), use
         self.name = str(self._path)
         self._called = f"the {noun} {self.name}"
-        # another thread may close it than opened it
+        # opened and closed by different threads
         self._lock = FileLock(f"{self._path}.lock", mode=0o600, thread_local=False)
         try:
             self._check_kind()
             if use is Use.HOLD:
                 self._hold()
-            # one that is there is not opened here: its close would end the locks that SQLite has of it in this process
+            # do not open an existing file: closing it would drop SQLite's locks of this process
             if not self._path.exists():
                 os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o600))
             self._inode = self._path.stat().st_ino
@@ -210,8 +208,8 @@ class _SqliteFile:
             raise ChainError(f"{self._called} is no plain file; name another")
         if not self._path.parent.is_dir():
             raise ChainError(f"{self._called} cannot be made, its folder is not there; make that first")
-        if self._use is not Use.READ and (said := written_by_others(self._path)):
-            raise ChainError(f"{self._called}: {said}; make it your own (chown, chmod go-w)")
+        if self._use is not Use.READ and (problem := written_by_others(self._path)):
+            raise ChainError(f"{self._called}: {problem}; make it your own (chown, chmod go-w)")
         if self._use is Use.READ and not self._path.exists():
             raise ChainError(f"there is no history {self.name}; name the file of one that a server has begun")
 
@@ -224,7 +222,7 @@ class _SqliteFile:
             ) from error
 
     def check_is_there(self) -> None:
-        """ChainUnavailableError where the file was moved or replaced: what is written to it would be lost."""
+        """ChainUnavailableError if the file was moved or replaced: entries would be lost."""
         try:
             found = self._path.stat().st_ino
         except OSError:
@@ -243,7 +241,7 @@ class _SqliteFile:
         return engine
 
     def _connect(self) -> sqlite3.Connection:
-        # mode=rw makes no file: one that went missing must not come back empty
+        # mode=rw creates no file: a missing one must not come back empty
         connection = sqlite3.connect(
             f"{self._path.as_uri()}?mode={'ro' if self._use is Use.READ else 'rw'}",
             uri=True,
@@ -252,13 +250,13 @@ class _SqliteFile:
             check_same_thread=False,
         )
         if self._use is Use.HOLD:
-            connection.execute("PRAGMA journal_mode=WAL")  # what is shared may lie where processes share no memory
-        connection.execute("PRAGMA synchronous=EXTRA")  # without WAL, that its journal is gone is on disk too
+            connection.execute("PRAGMA journal_mode=WAL")  # not for SHARE: those processes may not share memory
+        connection.execute("PRAGMA synchronous=EXTRA")  # without WAL: sync the removal of the journal too
         return connection
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # a plain BEGIN takes the lock at the first write, and then what was read before may be out of date
+    # a plain BEGIN takes the lock at the first write, after the data have been read
     connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get("writes") else "BEGIN")
 
 
@@ -266,7 +264,7 @@ def _postgresql_engine(url: sa.URL) -> sa.Engine:
     require_packages("a history in PostgreSQL", "psycopg")
     return sa.create_engine(
         url,
-        isolation_level="READ COMMITTED",  # after the lock each statement sees what others committed before
+        isolation_level="READ COMMITTED",  # after the lock, each statement sees what others committed
         pool_pre_ping=True,
         hide_parameters=True,
         connect_args={"connect_timeout": CONNECT_SECONDS, "client_encoding": "utf8"},
@@ -276,5 +274,5 @@ def _postgresql_engine(url: sa.URL) -> sa.Engine:
 def _take_advisory_lock(connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
     connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-    # a database has a history in each of its schemas
+    # one history for each schema of the database
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK}, hashtext(current_schema()))")

@@ -1,8 +1,7 @@
-"""An entry of a chain, which has the hash of the one before.
+"""An entry of a chain, with the hash of its predecessor.
 
-Users, keys, requests, decisions, releases and publications are kinds of entries; whoever needs them reads by kind. The
-chain shows any entry that was changed, removed or put between. That the last ones are gone it cannot show: note the
-last hash elsewhere, as `sdc audit` prints it.
+Users, keys, requests, decisions, releases and publications are kinds of entries. The chain shows any entry that was
+changed, removed or inserted, but not that the last ones are missing: note the last hash elsewhere (`sdc audit`).
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from sdc.canonical import digest_of
 
 OPENED = "opened"
 FIRST = "0" * 64
-"""What the first entry has for the hash of the one before."""
+"""The predecessor's hash in the first entry."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry.
+    """One entry of a chain.
 
     seq       1, 2, 3, ... without gaps
-    kind      what it tells: "opened", "key", "request", "decision", "frontier", "published", ...
+    kind      "opened", "key", "request", "decision", "frontier", "published", ...
     at        UTC, ISO 8601 with milliseconds
     who       the user's name
-    subject   what it is about, such as a sub-table's label "A*B"; may be empty
-    body      what it tells, as JSON has it
+    subject   the topic, such as a sub-table's label "A*B"; may be empty
+    body      the content, a JSON object
     previous  hash of the entry before
-    hash      SHA-256 over the canonical JSON of all of the above; of a chain with a key HMAC-SHA-256 of that
+    hash      SHA-256 over the canonical JSON of all of the above; in a chain with a key the HMAC-SHA-256 of that
     """
 
     seq: int
@@ -45,21 +44,18 @@ class Entry:
 
     @property
     def digest(self) -> str:
-        """What its hash has to be; ValueError where it has what no canonical JSON has."""
+        """The unkeyed hash; ValueError if the content has no canonical JSON."""
         return digest_of({name: value for name, value in vars(self).items() if name != "hash"})
 
     def hash_by(self, key: bytes) -> str:
-        """Its hash in a chain with this key, or with none."""
+        """The hash in a chain with this key, or without one."""
         return hmac.new(key, self.digest.encode(), hashlib.sha256).hexdigest() if key else self.digest
 
 
 def broken_links(
     entries: Iterable[Entry], seq: int = 0, previous: str = FIRST, key: bytes = b""
 ) -> Iterator[tuple[int, str]]:
-    """Of entries that were written after that of this number and hash, what shows that one is another; and its number.
-
-    Nothing where none was changed, removed or put between. `key` as the chain has it.
-    """
+    """Yield number and problem of each entry that was changed, removed or inserted after entry `seq`."""
     for entry in entries:
         if entry.seq != seq + 1:
             yield entry.seq, f"entry {entry.seq} comes after entry {seq}: what was between is gone"
@@ -67,7 +63,7 @@ def broken_links(
             yield entry.seq, f"entry {entry.seq} does not have the hash of the entry before it"
         try:
             is_its_own = entry.hash_by(key) == entry.hash
-        except ValueError:  # what no canonical JSON has was not written by a server
+        except ValueError:  # a server writes canonical JSON only
             is_its_own = False
         if not is_its_own:
             yield entry.seq, f"entry {entry.seq} was changed: it does not have its hash"

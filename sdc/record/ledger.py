@@ -1,7 +1,7 @@
-"""The ledger: every publication of an agency, in a chain of its own.
+"""The ledger: every publication of an agency, in its own chain.
 
-What a table was is kept as a keyed digest: who has the ledger without its key cannot try tables until one fits. The
-hashes of entries are made with the key too: who has not got it can change no entry and add none.
+Tables are recorded by a keyed digest, so that nobody can test guesses of a table without the key. Hashes use the same
+key: nobody can change or add entries without it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from sdc.record.chain import Chain
 
 LEDGER, FORMAT = "ledger", 6
-UNSEALED = 5  # of version 0.1, whose hashes anybody can make; 4 and those before were no chain of `sdc.record.chain`
-SEALED = "hmac-sha256 "  # before a key: no ledger is its own whose hashes are not made with it
+UNSEALED = 5  # format of version 0.1, whose hashes have no key; formats up to 4 are not chains of `sdc.record.chain`
+SEALED = "hmac-sha256 "  # prefix of a key file: every hash of its ledger uses the key
 PUBLISHED = "published"
-MOST_NAMED = 3  # of what differs, in a message
-KEY = ".key"  # after the name of the ledger: the file of its key
+MOST_NAMED = 3  # differences named in a message
+KEY = ".key"  # suffix of the key file, after the name of the ledger
 
 
 class MovedError(InputError):
-    """A ledger that has entries which a release was not judged together with."""
+    """The ledger has entries that this release was not judged with."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,17 @@ class Publication:
     """One publication.
 
     number      1, 2, 3, ..., by which configs name it
-    published   when it was entered
-    table       keyed digest of the table it is of
-    build       digest of config, data and code that made it
-    sub_tables  what was published, by names; all that is within them is public too
-    known       what was public before and was judged with it, as sdc.public.earlier.Provenance` has it
-    universe    population, period and what else was said of whose records they are
-    folder      where it was published; metadata, the SHA-256 of what that folder says of itself
-    hash        of its entry
-    public      what its files say: the number of records, categories, levels, and of each table a keyed digest of its
-                counts and of the cells it hides; nothing in entries of older versions
-    proof       digest of the file beside the ledger that has its proof; empty of older entries, which have none
+    published   time of the entry
+    table       keyed digest of the table
+    build       digest of config, data and code
+    sub_tables  the published sub-tables, by names; all that they imply is public too
+    known       the earlier publications that were considered, as `sdc.public.earlier.Provenance` lists them
+    universe    population, period and other facts on the records
+    folder      the published folder; metadata: SHA-256 of its metadata file
+    hash        of the entry
+    public      from the files: number of records, categories, levels, and for each table a keyed digest of its counts
+                and suppressed cells; empty in entries of older versions
+    proof       digest of the proof file beside the ledger; empty in older entries
     """
 
     number: int
@@ -72,8 +72,8 @@ class Publication:
 
     @staticmethod
     def of(entry: Entry) -> Publication:
-        """What an entry tells; ValueError where it tells no publication."""
-        # the first entry of the chain says what it is
+        """Read an entry; ValueError if it records no publication."""
+        # the first entry identifies the chain
         empty = {"public": {}, "proof": ""}
         facts = {**empty, **entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
         try:
@@ -84,22 +84,22 @@ class Publication:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As a document has it."""
+        """The fields of a document."""
         return {**vars(self)}
 
     @property
     def called(self) -> str:
-        """How messages call it."""
+        """The name that messages use."""
         return f"it is entry {self.number} of the ledger, of {self.published[:10]}, in {self.folder}"
 
 
 @dataclass(frozen=True, repr=False)
 class Ledger(Named):
-    """A ledger that is there, whole, and whose chain holds.
+    """A ledger whose chain has been checked.
 
-    first   hash of the entry that says that it is a ledger
-    key     of the digests of tables; it is secret, and in no text and no frame
-    sealed  whether the hashes of entries are made with the key; those of version 0.1 are not
+    first   hash of the opening entry
+    key     of the digests of tables; secret, never in a text or frame
+    sealed  whether the hashes of entries use the key; not so in version 0.1
     """
 
     path: Path
@@ -113,23 +113,23 @@ class Ledger(Named):
         return f"{self.path}: {len(self.entries)} publications, the chain holds"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
-        """Publication by publication: its number, when it was, of what build and table, and what was published."""
+        """Columns: number, time, build, table and sub-tables of each publication."""
         rows = [entry.facts for entry in self.entries]
-        told = {name: [row[name] for row in rows] for name in ("number", "published", "name", "table", "folder")}
-        return {**told, "sub_tables": [["*".join(names) for names in row["sub_tables"]] for row in rows]}
+        columns = {name: [row[name] for row in rows] for name in ("number", "published", "name", "table", "folder")}
+        return {**columns, "sub_tables": [["*".join(names) for names in row["sub_tables"]] for row in rows]}
 
     @property
     def heads(self) -> list[str]:
-        """The hash of the last entry, which stands for all before it, after 0, 1, 2, ... publications."""
+        """The last hash after 0, 1, 2, ... publications."""
         return [self.first, *(entry.hash for entry in self.entries)]
 
     @property
     def head(self) -> str:
-        """As it is."""
+        """The last hash."""
         return self.heads[-1]
 
     def up_to(self, head: str) -> Ledger:
-        """As it was when this was its head; InputError where it never was."""
+        """The ledger when `head` was its last hash; InputError if it never was."""
         if head not in self.heads:
             raise InputError(
                 f"the ledger {self.path} never had the head {head[:12]}; take its last good copy, and find out what "
@@ -138,18 +138,17 @@ class Ledger(Named):
         return replace(self, entries=self.entries[: self.heads.index(head)])
 
     def keyed(self, digest: str) -> str:
-        """The digest of a table as entries have it."""
+        """The keyed digest of a table, as entries have it."""
         return hmac.new(self.key, digest.encode(), hashlib.sha256).hexdigest()
 
 
 def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None) -> Ledger:
-    """What was published, publication by publication, as `sdc ledger` lists it.
+    """List the publications, as `sdc ledger` does.
 
-    new  make it, with its key beside it; keep both safe
-    old  a ledger of version 0.1 with whose entries a new one begins
+    new  create the ledger and its key file; keep both safe
+    old  a ledger of version 0.1 whose entries the new one starts with
 
-    InputError where it is not there, is none, or where its chain is broken; with `new` where it is there already, or
-    cannot be made.
+    Raises InputError if the ledger is missing, no ledger or broken; with `new`, if it exists or cannot be created.
     """
     path = checked_path(file)
     if old is not None and not new:
@@ -160,9 +159,9 @@ def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None
 
 
 def new_ledger(path: Path, old: Path | None = None) -> None:
-    """An empty ledger and its key, or one with the key and the entries of an `old` one of version 0.1; or nothing.
+    """Create an empty ledger and its key, or copy the entries of an `old` one of version 0.1.
 
-    InputError where either is there already, or cannot be made, and as `read_ledger` for the old one.
+    Raises InputError if either file exists or cannot be created, and as `read_ledger` for the old one.
     """
     from sdc.record.chain import Chain  # slow to import, and most builds have no ledger
     from sdc.record.database import Use
@@ -176,7 +175,7 @@ def new_ledger(path: Path, old: Path | None = None) -> None:
         with _opened(old) as chain:
             entries, secret = chain.entries(), _key(old)[0]
             if _ledger(old, entries, chain.key, secret).sealed:
-                # of two that go on from here neither would be judged beside the other
+                # two copies that both continue would not see each other's entries
                 raise InputError(f"the ledger {old} is of this version; go on with it, and copy none")
     try:
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as into:
@@ -192,18 +191,17 @@ def new_ledger(path: Path, old: Path | None = None) -> None:
 
 
 def read_ledger(path: Path) -> Ledger:
-    """InputError where it is not there, is none, has another format, or where its chain is broken."""
+    """Read a ledger; InputError if it is missing, no ledger, of another format, or broken."""
     with _opened(path) as chain:
         return _ledger(path, chain.entries(), chain.key, _key(path)[0])
 
 
 def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
-    """Adds a publication, or finds that of the same build, which must be the same; it is there before this returns.
+    """Add a publication durably, or return the existing entry of the same build.
 
-    judged  the ledger up to the last entry that it was judged together with
+    judged  the ledger up to the last entry that the release was judged with
 
-    InputError as `read_ledger`, and where the entry of the build makes anything else public; MovedError where others
-    were recorded since.
+    Raises InputError as `read_ledger`, or if the existing entry differs; MovedError if others were added since.
     """
     require_sealed(judged)
     with _opened(judged.path) as chain, chain.turn() as turn:
@@ -220,16 +218,15 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
 
 
 def require_sealed(ledger: Ledger) -> None:
-    """InputError for one that anybody who may write it could have changed: nothing is judged by that."""
+    """InputError for a ledger of version 0.1, whose entries anyone with write access could have changed."""
     if not ledger.sealed:
         raise InputError(
-            f"the ledger {ledger.path} is of version 0.1: whoever may write it can change its entries. Read what it "
+            f"the ledger {ledger.path} is of version 0.1: anyone who can write it can change its entries. Read what it "
             f"lists, copy it with sdc ledger NEW --new --from {ledger.path}, and name the new one in ledger"
         )
 
 
 def _require_same(path: Path, entry: Publication, content: Mapping[str, Any]) -> None:
-    """InputError where the entry makes anything else public than this release of the same build would."""
     before, now = _compared(entry.facts), _compared(content)
     differing = [what for what in {**before, **now} if before.get(what) != now.get(what)]
     if differing:
@@ -242,14 +239,14 @@ def _require_same(path: Path, entry: Publication, content: Mapping[str, Any]) ->
 
 
 def _compared(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """All that a publication tells, by what a message calls it; not from where, which may have been moved since."""
-    told: dict[str, Any] = json.loads(canonical({what: facts[what] for what in ("table", "sub_tables", "known")}))
-    known, public = told["known"], json.loads(canonical(facts.get("public", {})))
-    facts_told = [{what: said for what, said in fact.items() if what != "source"} for fact in known["facts"]]
+    """The compared facts of a publication, by the names in messages; the place does not count."""
+    compared: dict[str, Any] = json.loads(canonical({what: facts[what] for what in ("table", "sub_tables", "known")}))
+    known, public = compared["known"], json.loads(canonical(facts.get("public", {})))
+    other_facts = [{what: value for what, value in fact.items() if what != "source"} for fact in known["facts"]]
     return {
-        "the table": told["table"],
-        "the sub-tables": told["sub_tables"],
-        "what is suppressed, rounded or known": [known["release"], known["hidden"], facts_told],
+        "the table": compared["table"],
+        "the sub-tables": compared["sub_tables"],
+        "what is suppressed, rounded or known": [known["release"], known["hidden"], other_facts],
         "the number of records": public.get("records"),
         "levels": public.get("levels"),
         **{f"the counts of {label}": digest for label, digest in public.get("tables", {}).items()},
@@ -320,7 +317,6 @@ def _key_file(path: Path) -> Path:
 
 
 def _key(path: Path) -> tuple[bytes, bool]:
-    """The key, and whether the hashes of the ledger are made with it."""
     file = _key_file(path)
     require_own(file)
     try:

@@ -99,7 +99,7 @@ class AuditEvidence:
     @cached_property
     def hidden(self) -> SubTable:
         """The levels that were added to the table and are not published with what was found."""
-        return self.origin.hides(self.table.schema, self.found.release, self.found.asked_in_part)
+        return self.origin.hides(self.table.schema, self.found.release, self.found.suppressed_required)
 
     @property
     def threshold(self) -> float:

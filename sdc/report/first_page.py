@@ -169,7 +169,7 @@ def before(audit: AuditEvidence) -> list[str]:
     if not audit.origin.sources:
         return []
     known, facts = [element for element in audit.known.release.frontier if element], audit.known.published
-    added = sum(audit.table.schema.levels.telling(element) & audit.hidden > 0 for element in known)
+    added = sum(audit.table.schema.levels.finest(element) & audit.hidden > 0 for element in known)
     more = [f"Of {len(facts) - MOST_FACTS:,} more tables a part is known."] * (len(facts) > MOST_FACTS)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)
     return [

@@ -54,7 +54,7 @@ class PartRow:
 def in_part(audit: AuditEvidence) -> list[PartRow]:
     """What goes out but for some cells, as the search found it."""
     parts, schema, found = audit.found.suppressed_tables, audit.table.schema, list[PartRow]()
-    known = audit.known.plus(audit.found.release).telling(parts.facts)
+    known = audit.known.plus(audit.found.release).plus_facts(parts.facts)
     own = audit.criteria.primary_cells(audit.table, known, parts.before(audit.known))
     kept = {view: places for view, _, places in own.of_views(schema)}
     largest = {one.sub_table: tuple(cell.text for cell in one.largest) for one in audit.found.suppressed}
@@ -103,7 +103,7 @@ class CoarserRow:
 def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
     """What goes out with merged categories, as the search found it."""
     schema = audit.table.schema
-    found = audit.origin.coarsened(audit.found.asked_in_part, audit.found.release, schema)
+    found = audit.origin.coarsened(audit.found.suppressed_required, audit.found.release, schema)
     return [
         CoarserRow(
             st.label(view, schema),
@@ -119,7 +119,7 @@ def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
 def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
     """Which share of the records is in categories that were merged with others."""
     levels = audit.table.schema.levels
-    (level,) = st.members(levels.telling(coarser) & ~levels.telling(view))
+    (level,) = st.members(levels.finest(coarser) & ~levels.finest(view))
     groups = levels.groups[level]
     records = audit.table.one_way()[levels.axis_of[level]]
     return float(records[(np.bincount(groups) > 1)[groups]].sum() / records.sum())

@@ -215,7 +215,7 @@ def _sub_table(audit: AuditEvidence, subtable: st.SubTable, width: int | None) -
     schema = audit.table.schema
     return SubTableRow(
         st.label(subtable, schema),
-        _kept(schema.levels.telling(subtable), schema),
+        _kept(schema.levels.finest(subtable), schema),
         st.ways(subtable, schema),
         number(st.cells(subtable, schema)),
         width,

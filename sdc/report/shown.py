@@ -68,7 +68,7 @@ def of_widths(widths: CriticalWidths, *, min_width: int, release: Any = None) ->
     scale = Scale.of(min_width, int(widths.widths.max()))
     released = getattr(release, "release", release)
     if isinstance(released, list | tuple):
-        released = Release.of(st.told(one, schema) for one in released)
+        released = Release.of(st.subtable_of(one, schema) for one in released)
     if not isinstance(released, Release | None):
         raise InputError(
             f"release is of the type {type(release).__name__}; give a release that was found, or sub-tables"
@@ -109,7 +109,7 @@ def _frontier(release: Release, schema: Schema) -> Markup:
 
 
 def _row(element: st.SubTable, y: float, pitch: float, schema: Schema) -> Iterator[Markup]:
-    told, title = schema.levels.telling(element), st.label(element, schema)
+    told, title = schema.levels.finest(element), st.label(element, schema)
     for v in range(len(schema)):
         fill = "#2b6ca3" if st.has(told, v) else "#e9f2fa"
         yield svg.box(10 + v * pitch + 1, y + 1, pitch - 2, ROW - 2, fill, title)

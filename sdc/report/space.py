@@ -21,7 +21,7 @@ from sdc.model.cell_bounds import is_wide
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.state import MOST_TOLD, State, Status, by_dimension, sub_tables
+from sdc.model.state import MOST_LISTED, State, Status, by_dimension, sub_tables
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.page_templates import page_templates
@@ -80,7 +80,7 @@ class QuerySpace:
     @property
     def is_drawn(self) -> bool:
         """Whether there is a square for each sub-table; of more variables there are lists alone."""
-        return len(self.schema) <= MOST_TOLD
+        return len(self.schema) <= MOST_LISTED
 
     @cached_property
     def state(self) -> State:
@@ -187,7 +187,7 @@ def query_space(
     forbid  sub-tables that are forbidden, where that is known; hidden  levels that are judged and not published
     """
     own, width = _Own(public.schema, hidden), criteria.floor
-    is_drawn = len(own.schema) <= MOST_TOLD
+    is_drawn = len(own.schema) <= MOST_LISTED
     steps = (*getattr(found, "steps", ()), *getattr(found, "simulated", ()))
     searched = [step for step in steps if isinstance(step, SearchStep)]
     drawn = [step.added for step in steps if isinstance(step, SimulatedStep) and not step.accepted]
@@ -231,7 +231,7 @@ class _Own:
         return self.all_.restrict(st.members(self.kept)) if self.hidden else self.all_
 
     def has(self, subtable: SubTable) -> bool:
-        return not self.all_.levels.telling(subtable) & self.hidden
+        return not self.all_.levels.finest(subtable) & self.hidden
 
     def all(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         return tuple(st.within(t, self.kept) for t in subtables if self.has(t))
@@ -290,7 +290,7 @@ def _notes(
 ) -> Iterator[str]:
     if not is_drawn:
         yield (
-            f"Of more than {MOST_TOLD} variables there are too many sub-tables to draw one by one: these are the "
+            f"Of more than {MOST_LISTED} variables there are too many sub-tables to draw one by one: these are the "
             "frontiers, without what critical widths alone exclude."
         )
     if widths is None:

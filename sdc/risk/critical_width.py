@@ -119,7 +119,7 @@ class CriticalWidths(Drawn):
 
     def of(self, subtable: SubTable | str | Sequence[str]) -> int:
         """w* of one sub-table, given as to `Table.marginal`; KeyError where the floor left it out."""
-        asked = st.told(subtable, self.names) if isinstance(subtable, str | Sequence) else subtable
+        asked = st.subtable_of(subtable, self.names) if isinstance(subtable, str | Sequence) else subtable
         return self.by_sub_table()[asked]
 
     def by_sub_table(self) -> Mapping[SubTable, int]:

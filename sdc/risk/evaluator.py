@@ -96,7 +96,7 @@ class _Search:
         structure = known.structure
         kept = structure.covered & structure.varying
         if st.dimension(kept) > MAX_VARIABLES:
-            (kept,) = Collapse(self.table, known).kept(cell)
+            (kept,) = Collapse(self.table, known).variables_around(cell)
         closed = self.table.schema.levels.closed
         inside = st.maximal(closed(element & kept) for element in structure.essential.frontier)
         if self._variables(inside) > MAX_VARIABLES:

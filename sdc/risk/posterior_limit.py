@@ -1,4 +1,4 @@
-"""A limit on what a release makes likely of true counts: a criterion beside the bounds, which keep the last word."""
+"""The posterior limit: a criterion on the probability of true counts, in addition to the bounds."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from sdc.risk.verdict import Verdict
 if TYPE_CHECKING:
     from sdc.risk.assessment import Assessment
 
-CLAIMED = 1e-6  # no small count that is less probable is the most likely one
+CLAIMED = 1e-6  # the most likely small count always has a larger probability
 Exactly: TypeAlias = Callable[[Counts], tuple[Probabilities, Probabilities]]
-"""Of some cells the probabilities of true and of most likely counts."""
+"""For some cells, the probabilities of true and of most likely counts."""
 
 
 @register
 @dataclass(frozen=True)
 class PosteriorLimit(Criterion):
-    """How much of the at-risk cells' true counts a law may make likely.
+    """A limit on the probabilities of at-risk cells' true counts.
 
-    law, alpha       of the feasible tables, and its prior, see `laws.law_of`; only an exact engine judges
-    threshold        of a true count's probability, above 0: every true count is more probable than that
-    max_above        the largest fraction of the at-risk cells that may have theirs above it; None for no such limit
-    max_probability  the largest probability that any one's true count may have; None for no such limit
-    losses           what claims cost an intruder and the agency, see `Losses`; with `max_loss` alone
-    max_loss         the largest disclosure risk, the mean of what his claims cost the agency; None for no such limit
-    monotone         not: what one more sub-table tells may make true counts less likely
+    law, alpha       of the feasible tables and its prior, see `laws.law_of`; only an exact engine can decide
+    threshold        of a true count's probability
+    max_above        largest fraction of the at-risk cells above the threshold; None for no limit
+    max_probability  largest probability of any true count; None for no limit
+    losses           of claims, for the intruder and the agency, see `Losses`; with `max_loss` only
+    max_loss         largest disclosure risk, the agency's mean loss from claims; None for no limit
+    monotone         no: one more sub-table may make true counts less likely
 
-    A cell counts whether or not another count is more probable still: so the limit is stricter than one on the cells
-    that are identified ([DFT] (5)), which are among them. InputError where nothing is limited, for an alpha that
-    is not above 0, and for a value that is not between 0 and 1.
+    A cell counts even if another count is more probable: so the limit is stricter than one on the cells that are
+    identified ([DFT] (5)). Raises InputError if nothing is limited, for a non-positive alpha, and for values outside 0
+    to 1.
     """
 
     law: str = RELEASED
@@ -108,12 +108,12 @@ class PosteriorLimit(Criterion):
 
     @property
     def least(self) -> float:
-        """What is less probable than this counts nowhere."""
+        """Smaller probabilities never matter."""
         return min(self._counting)
 
     @property
     def most(self) -> float:
-        """What is more probable than this, counts in no other way for how much it is so."""
+        """The exact size of larger probabilities never matters."""
         return max(self._counting) + 2 * EQUAL
 
     @property
@@ -123,20 +123,20 @@ class PosteriorLimit(Criterion):
         return [limit for limit in (threshold, self.max_probability, of_claims) if limit is not None]
 
     def judge(self, table: Table, knowledge: Knowledge, rows: Counts) -> Likely:
-        """What the release makes likely of these at-risk rows of the table.
+        """The probabilities of these at-risk rows of the table under the release.
 
-        ReleaseError where no exact engine gives the law: what is sampled proves no limit.
+        Raises ReleaseError if no exact engine gives the law: samples prove no limit.
         """
         table, knowledge = table.flat, knowledge.flat
         law, cells = law_of(self.law, table.schema, self.alpha), table.codes[rows]
         if law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge):
 
-            def whole(asked: Counts) -> tuple[Probabilities, Probabilities]:
-                return true_and_highest(hypergeometric.cell_laws(table, knowledge, cells[asked]))
+            def whole(chosen: Counts) -> tuple[Probabilities, Probabilities]:
+                return true_and_highest(hypergeometric.cell_laws(table, knowledge, cells[chosen]))
 
-            def modes(asked: Counts) -> tuple[Probabilities, Probabilities]:
+            def modes(chosen: Counts) -> tuple[Probabilities, Probabilities]:
                 sums = SumRows.of(CellMarginals(table, cells), knowledge)
-                return self.modes(table, table.counts[rows], whole).of(sums, asked)
+                return self.modes(table, table.counts[rows], whole).of(sums, chosen)
 
             return self.of(at_truth(table, knowledge, rows), rows, modes)
         found = exact_posterior(table, knowledge, law, cells)
@@ -146,47 +146,47 @@ class PosteriorLimit(Criterion):
                 f"choose the law {RELEASED} and a decomposable release"
             )
         true, highest = true_and_highest(found.cells)
-        return self.of(true, rows, lambda asked: (true[asked], highest[asked]))
+        return self.of(true, rows, lambda chosen: (true[chosen], highest[chosen]))
 
     def modes(self, table: Table, counts: Counts, whole: Exactly) -> Modes:
-        """What `claims` asks, of at-risk cells with these counts, by factorial moments where that is enough."""
+        """The modes for `claims`, of at-risk cells with these counts, from factorial moments where these suffice."""
         least = 0.0 if self.losses is None else self.losses.intruder.threshold
         return Modes(counts, table.total, least, whole)
 
     def of(self, probabilities: Probabilities, rows: Counts, exactly: Exactly) -> Likely:
-        """From the (n,) probabilities of the true counts of these rows, of which there is one at least.
+        """From the (n,) probabilities of the true counts of these rows, at least one.
 
-        exactly  asked of some of the n cells, where losses depend on more
+        exactly  is called for some of the n cells if losses depend on more
         """
         first = int(np.argmax(probabilities))
         above = int((probabilities > self.threshold + EQUAL).sum())
         claims = self.claims(probabilities, exactly)
-        kept = self.allows(probabilities, len(rows)) and self.keeps_losses(claims)
-        return Likely(self, kept, above, len(rows), float(probabilities[first]), int(rows[first]), claims)
+        holds = self.allows(probabilities, len(rows)) and self.keeps_losses(claims)
+        return Likely(self, holds, above, len(rows), float(probabilities[first]), int(rows[first]), claims)
 
     def claims(self, at_truth: Probabilities, exactly: Exactly, equal: float = EQUAL) -> Claims | None:
-        """What an intruder claims of n cells, by the probabilities of their true counts; None without losses.
+        """The intruder's claims on n cells, by the probabilities of their true counts; None without losses.
 
-        Whole laws are asked only of wrong claims, where these cost something, and of true counts that are probable
-        enough for a claim and not more probable than 1/2, for another count may be the most likely one.
+        Whole laws are needed only for wrong claims with a cost, and for true counts that are probable enough for a
+        claim but at most 1/2, since another count may be more likely.
         """
         if self.losses is None:
             return None
         threshold, counts_wrong = self.losses.intruder.threshold, self.losses.agency.wrong > 0
-        asked = np.arange(len(at_truth)) if counts_wrong else np.flatnonzero(at_truth > threshold + equal)
-        if not len(asked) or (threshold >= 0.5 and not counts_wrong):
-            return Claims(len(asked), None, len(at_truth))
-        found = self.losses.claims(*exactly(asked), equal)
+        chosen = np.arange(len(at_truth)) if counts_wrong else np.flatnonzero(at_truth > threshold + equal)
+        if not len(chosen) or (threshold >= 0.5 and not counts_wrong):
+            return Claims(len(chosen), None, len(at_truth))
+        found = self.losses.claims(*exactly(chosen), equal)
         return Claims(found.right, found.wrong if counts_wrong else None, len(at_truth))
 
     def keeps_losses(self, claims: Claims | None) -> bool:
-        """Whether so many claims of at-risk cells cost the agency no more than it may lose."""
+        """Whether these claims cost the agency no more than it may lose."""
         if self.losses is None or self.max_loss is None or claims is None:
             return True
         return self.losses.total(claims) <= self.max_loss * claims.cells
 
     def allows(self, probabilities: Probabilities, cells: int, equal: float = EQUAL) -> bool:
-        """Whether so many cells keep the limit, whose true counts have these probabilities, the others less ones."""
+        """Whether cells with these probabilities of true counts (others have less) are within the limit."""
         above = int((probabilities > self.threshold + equal).sum())
         few = self.max_above is None or above <= self.max_above * cells
         return few and (self.max_probability is None or bool((probabilities <= self.max_probability + equal).all()))
@@ -194,12 +194,12 @@ class PosteriorLimit(Criterion):
 
 @dataclass(frozen=True)
 class Likely:
-    """What a release makes likely of the at-risk cells' true counts, beside its limit.
+    """The probabilities of at-risk cells' true counts under a release, compared with the limit.
 
     is_kept       whether the limit holds
-    above, cells  how many cells have their true count above the threshold, of how many
-    highest, row  the largest probability of a true count, and the row of the table that has it first
-    claims        what an intruder with the limit's losses claims; None where it has none
+    above, cells  number of cells whose true count is above the threshold, and of all
+    highest, row  the largest probability of a true count, and its first row in the table
+    claims        of an intruder with the limit's losses; None without
     """
 
     limit: PosteriorLimit
@@ -220,13 +220,13 @@ class Likely:
 
     @property
     def loss(self) -> float | None:
-        """The disclosure risk DR(R), where the limit has losses."""
+        """The disclosure risk DR(R), if the limit has losses."""
         losses = self.limit.losses
         return None if losses is None or self.claims is None else losses.risk(self.claims)
 
     @property
     def text(self) -> str:
-        """What is found, and where the limit does not hold what it asks for."""
+        """The result, and the limit if it is violated."""
         limit = self.limit
         found = [
             f"{self.above} of {self.cells} at-risk cells ({self.fraction:.4f}) have their true count at a "
@@ -243,7 +243,7 @@ class Likely:
 
 
 def true_and_highest(laws: CellLaws) -> tuple[Probabilities, Probabilities]:
-    """(n,) and (n,) the probabilities of true and of most likely counts."""
+    """(n,) and (n,) probabilities of true and of most likely counts."""
     return laws.at_truth, laws.most_likely[1]
 
 

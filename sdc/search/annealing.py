@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sdc.config.capabilities import require_together
 from sdc.config.release import AnnealingConfig
 from sdc.config.values import Objective
-from sdc.executor import kept_per_thread
+from sdc.executor import cached_per_thread
 from sdc.feasible.witness_pool import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -199,7 +199,7 @@ def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> Decompo
     return start
 
 
-@kept_per_thread(maxsize=1)
+@cached_per_thread(maxsize=1)
 def _workspace(
     table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, constraints: Constraints, objective: Objective
 ) -> Workspace:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sdc.checkpoint import NOT_KEPT
+from sdc.checkpoint import NO_CHECKPOINT
 from sdc.config.capabilities import require_together
 from sdc.config.features import OBJECTIVE
 from sdc.config.values import Objective
@@ -414,7 +414,9 @@ class ReleaseSearch:
 
     def _beyond(self, prefix: FoundRelease) -> FoundRelease:
         """The longest prefix with what can be added to it."""
-        larger = replace(self.ordered, evaluator=self._evaluator(), checkpoint=NOT_KEPT).extended(prefix.evaluation)
+        larger = replace(self.ordered, evaluator=self._evaluator(), checkpoint=NO_CHECKPOINT).extended(
+            prefix.evaluation
+        )
         return self._with_extension(prefix, larger.evaluation, larger, "bisection_extension")
 
     def _with_extension(

@@ -38,12 +38,12 @@ def opening_pairs(known: Knowledge, candidates: Sequence[SubTable], refused: Lef
     left = [t for t in candidates if st.ways(t, schema) == 2 and t not in release and t not in refused]
 
     def size(pair: SubTable) -> int:
-        ends = schema.levels.telling(pair)
+        ends = schema.levels.finest(pair)
         part = component_with(known.structure.components, known.structure.independence_graph, release, ends)
         return st.ways(schema.levels.closed(part), schema)
 
     def opened(pair: SubTable) -> int:
-        u, v = st.members(schema.levels.telling(pair))
+        u, v = st.members(schema.levels.finest(pair))
         around = pair | graph[u] & graph[v]
         return int(((sets & pair == pair) & (sets & ~around == 0)).sum())
 

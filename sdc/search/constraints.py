@@ -98,7 +98,7 @@ class Constraints:
         for forbidden in self.forbid:
             kept = [t for t in found if not st.is_within(forbidden, t)]
             # without any one of its variables, and all that would tell it, it is not within any more
-            without = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.telling(forbidden))]
+            without = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.finest(forbidden))]
             cut = [t & ~gone for t in found if st.is_within(forbidden, t) for gone in without]
             found = st.maximal([*kept, *map(self._named, cut)])
         return found
@@ -116,7 +116,7 @@ class Constraints:
         levels = schema.levels
         if levels.is_flat:
             return self
-        choices = ([(v, *st.members(levels.finer(v))) for v in st.members(levels.telling(t))] for t in self.forbid)
+        choices = ([(v, *st.members(levels.finer(v))) for v in st.members(levels.finest(t))] for t in self.forbid)
         forbid = {st.of(chosen) for each in choices for chosen in product(*each)}
         return replace(self, forbid=tuple(sorted(forbid)))
 
@@ -190,7 +190,7 @@ def _parts(setting: str, pattern: PatternLike, schema: Schema) -> tuple[tuple[in
     if text == "all" and size is not None:
         return tuple(range(len(schema))), size
     try:
-        variables = st.members(schema.levels.telling(st.parse(text, schema)))
+        variables = st.members(schema.levels.finest(st.parse(text, schema)))
     except ReleaseError as error:
         raise InputError(f"{setting} {written(pattern)!r}: {error}") from error
     return variables, len(variables) if size is None else size

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdc.bounds.method import is_small
-from sdc.checkpoint import NOT_KEPT, Checkpoint
+from sdc.checkpoint import NO_CHECKPOINT, Checkpoint
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline
-from sdc.events import STEP, tell
+from sdc.events import STEP, emit
 from sdc.feasible.witnesses import Witnesses
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
@@ -47,7 +47,7 @@ class Growth:
     start: Grown | None = None
     first: Release = NOTHING
     deadline: Deadline = NEVER
-    checkpoint: Checkpoint = NOT_KEPT
+    checkpoint: Checkpoint = NO_CHECKPOINT
     proven: Grown | None = None
     objective: Objective = "sub_tables"
     witnesses: Witnesses | None = None
@@ -64,7 +64,7 @@ def grow(table: Table, growth: Growth) -> Grown:
 
     def on_step(step: SearchStep) -> None:
         told.append(step)
-        tell(STEP, f"search: {what}, {len(told):,} asked, {step.length:,} sub-tables before; {outlook(told)}")
+        emit(STEP, f"search: {what}, {len(told):,} asked, {step.length:,} sub-tables before; {outlook(told)}")
 
     kept = Refutations(growth.known.zeros)
     of = growth.criteria, growth.policy, growth.effort

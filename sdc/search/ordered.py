@@ -12,7 +12,7 @@ from time import monotonic
 import numpy as np
 
 from sdc.bounds.method import is_small
-from sdc.checkpoint import NOT_KEPT, Checkpoint
+from sdc.checkpoint import NO_CHECKPOINT, Checkpoint
 from sdc.config.capabilities import require_together
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
@@ -86,7 +86,7 @@ class OrderedSearch:
     constraints: Constraints = field(default_factory=Constraints)
     weights: Weights | None = None
     deadline: Deadline = NEVER
-    checkpoint: Checkpoint = NOT_KEPT
+    checkpoint: Checkpoint = NO_CHECKPOINT
     proven: Evaluation | None = None
     objective: Objective = "sub_tables"
     _steps: list[SearchStep] = field(default_factory=list, init=False)

@@ -123,7 +123,7 @@ def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], evaluator
 
 def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:
     """What was stopped, each once; what has a variable that is left out would be another sub-table."""
-    return tuple(sorted({t for _, sub_tables in stopped for t in sub_tables if st.is_within(t, recode.kept)}))
+    return tuple(sorted({t for _, sub_tables in stopped for t in sub_tables if st.is_within(t, recode.remaining)}))
 
 
 def _remedy(recode: Recode, release: Release, stopped: Sequence[Stopped], after: Release) -> Remedy:
@@ -143,7 +143,7 @@ def _recoded(proof: Proof, recode: Recode) -> Proof:
 def _recoded_part(part: ComponentProof, recode: Recode) -> ComponentProof:
     variables, found = recode.sub_table(part.variables), part.differences
     if st.has(part.variables, recode.variable):
-        column = st.members(recode.before.levels.telling(part.variables)).index(recode.variable)
+        column = st.members(recode.before.levels.finest(part.variables)).index(recode.variable)
         cells = recode.codes(found.cells, column)
         schema = recode.schema.restrict(st.members(variables))
         found = Differences.summed(len(found), found.of, cells, found.changes, schema)
@@ -167,7 +167,7 @@ def promising(table: Table, known: Knowledge, small_count: int, stopped: Sequenc
 
     seen = {v for named in known.zeros.subtables for v in st.members(named)}
     for recode in sorted(gains, key=rank):
-        if recode.variable not in seen and recode.kept:
+        if recode.variable not in seen and recode.remaining:
             seen.add(recode.variable)
             yield recode
 

@@ -1,1 +1,1 @@
-"""The solvers: one integer, one linear; nothing else imports one."""
+"""The integer and linear solvers; no other package imports solvers."""

@@ -1,4 +1,4 @@
-"""Ends of cells looked for one after another: a table found for one serves all."""
+"""Ends of cells, searched one after another: a table found for one serves all."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ STEPS_PER_SECOND = 10_000  # of a reference core: 0.1 ms each
 
 
 class Reached(NamedTuple):
-    """How far one end of a cell goes.
+    """The result for one end of a cell.
 
     proven  no feasible table goes beyond
-    table   (cells,) a dense feasible table that goes farther than was known, None where none was found
-    steps   what that took, in 0.1 ms of a reference core, not by a clock
+    table   (cells,) a dense feasible table beyond the known end, None if none was found
+    steps   the cost in 0.1 ms of a reference core, not by a clock
     """
 
     proven: int
@@ -28,11 +28,11 @@ class Reached(NamedTuple):
 
 
 Farthest = Callable[[int, int, int, int], Reached]
-"""How far a dense cell goes at its lower end (0) or upper end (1), with the outer and the inner end that are known."""
+"""Searches the lower (0) or upper end (1) of a dense cell, given the known outer and inner end."""
 
 
 class Settled(NamedTuple):
-    """Bounds with the dense tables, in C order, that reach the inner ends found, and the steps that took."""
+    """Bounds with the dense tables, in C order, that reach the inner ends found, and the steps."""
 
     bounds: CellBounds
     tables: list[Counts]
@@ -46,14 +46,14 @@ def settled(
     method: str,
     wanted: npt.NDArray[np.bool_] | None = None,
 ) -> Settled:
-    """Both ends of one cell after another, those that are open and `wanted`, (n, 2), from what is known of them.
+    """Both ends of one cell after another, those that are open and `wanted`, (n, 2), starting from known bounds.
 
     place  (n,) the dense cell of each
     """
     outer, inner, tables, steps = known.outer.copy(), known.inner.copy(), list[Counts](), 0
-    asked = np.ones(outer.shape, np.bool_) if wanted is None else wanted
-    for row, end in np.argwhere(asked & (outer != inner)).tolist():
-        # a table found for one cell may have settled this end already
+    is_wanted = np.ones(outer.shape, np.bool_) if wanted is None else wanted
+    for row, end in np.argwhere(is_wanted & (outer != inner)).tolist():
+        # a table found for one cell may have decided this end already
         if outer[row, end] == inner[row, end]:
             continue
         found = farthest(int(place[row]), end, int(outer[row, end]), int(inner[row, end]))

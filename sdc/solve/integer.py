@@ -1,6 +1,6 @@
-"""Integer bounds of counts under any equations, by CP-SAT; where no table is known, one is found first.
+"""Integer bounds of counts under any equations by CP-SAT; without a known table, one is found first.
 
-A solution near a known one is looked for by a linear program, whose vertices mostly have whole numbers there.
+Solutions near a known one are searched by a linear program, whose vertices are mostly integral there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sdc.solve.linear import Sums, cheapest
 
 MAX_CELLS = 20_000
 FIRST_EFFORT, EFFORT = 60.0, 2.0  # deterministic seconds to find a first solution, and for each end
-# beyond so many values of a cell the solver's own propagation goes on record by record, which its clock hardly counts:
-# minutes and no proof in 3x3x3 cells with counts up to 10^12. Measured there and on 2^4 and 2^5 cells: of two searches
-# that begin at the proven end one finishes nearly every end in 0.1 s, and the other gives up after a second
+# beyond so many values of a cell the solver's own propagation goes record by record, which its clock hardly counts:
+# minutes without a proof in 3x3x3 cells with counts up to 10^12. Measured there and on 2^4 and 2^5 cells: of two
+# searches that begin at the proven end one finishes nearly every end in 0.1 s, and the other gives up after a second
 WIDE = 1 << 24
-NEAR_TRIES, NEAR_STEPS = 3, 100  # linear programs with other costs each, and what all of them take
+NEAR_TRIES, NEAR_STEPS = 3, 100  # linear programs with different costs, and the steps of all of them
 TOLERANCE = 1e-6
 WIDE_EFFORT, WIDE_CONFLICTS = 0.2, 400
 WIDE_SEARCHES: tuple[dict[str, Any], ...] = (
@@ -38,10 +38,10 @@ class UndecidedError(Exception):
 
 
 class IntegerSystem:
-    """Unknown counts x, each between two numbers, and sums of some of them that are known or between two numbers.
+    """Unknown counts x with bounds, and sums of some of them, known or with bounds.
 
-    lower, upper  (n,) int64; counts where they are equal are known
-    truth         (n,) a solution, or for `solution` a guess, which the solver begins with; None where none is known
+    lower, upper  (n,) int64; equal for known counts
+    truth         (n,) a solution, or for `solution` a guess, with which the solver begins; None if unknown
     """
 
     def __init__(self, lower: Counts, upper: Counts, equations: Equations, truth: Counts | None = None) -> None:
@@ -52,7 +52,6 @@ class IntegerSystem:
 
     @cached_property
     def _free(self) -> dict[int, Any]:
-        """By number, a variable for each count that is not known."""
         return {i: self._variable(i) for i in np.flatnonzero(self._lower < self._upper).tolist()}
 
     def _variable(self, count: int) -> Any:
@@ -67,7 +66,7 @@ class IntegerSystem:
 
     @cached_property
     def _model(self) -> Any:
-        """Known counts are taken off the sums; of the same other counts what agrees with a known sum adds nothing."""
+        """Known counts are subtracted from the sums; a sum with the same unknown counts as a known one adds nothing."""
         known, rows, free = dict[tuple[int, ...], int](), self._equations, self._free
         for e, (low, high) in enumerate(zip(rows.low.tolist(), rows.high.tolist(), strict=True)):
             members = rows.members[rows.start[e] : rows.start[e + 1]].tolist()
@@ -81,7 +80,7 @@ class IntegerSystem:
         return self._bare
 
     def solution(self, effort: float = FIRST_EFFORT) -> Counts | None:
-        """(n,) counts that solve it, None where it is proven that none do; UndecidedError where neither was found."""
+        """(n,) counts that solve it, None if it is proven that none do; UndecidedError if neither is found."""
         if (self._lower > self._upper).any():
             return None
         self._model.clear_objective()
@@ -93,9 +92,10 @@ class IntegerSystem:
         return self._checked(solver)
 
     def nearest(self, count: int, end: int, far: int) -> Counts | None:
-        """(n,) counts that solve it, of which one is so far below (end 0) or above the truth (1), and few others are.
+        """(n,) counts that solve it, with one of them so far below (end 0) or above the truth (1), and few others
+        changed.
 
-        None where none was found, which proves nothing. The truth must be known. Deterministic.
+        None if none was found, which proves nothing. The truth must be known. Deterministic.
         """
         assert self._truth is not None
         free, sums = self._changes
@@ -106,7 +106,7 @@ class IntegerSystem:
         least[end, column] = rooms[end, column] = far
         rooms[1 - end, column] = 0
         for number in range(NEAR_TRIES):
-            # vertices of other costs are others; those of even ones have halves more often
+            # different costs give different vertices; equal costs give halves more often
             costs = np.random.default_rng(number).uniform(1, 3, rooms.size)
             found = cheapest(costs, least.reshape(-1), rooms.reshape(-1), [sums])
             if found is None:
@@ -120,7 +120,7 @@ class IntegerSystem:
 
     @cached_property
     def _changes(self) -> tuple[Counts, Sums]:
-        """(k,) counts that are not known, and sums of what they lose, and then of what they gain."""
+        """(k,) unknown counts, and sums of their decreases, then of their increases."""
         from scipy.sparse import csr_matrix, hstack
 
         assert self._truth is not None
@@ -131,11 +131,11 @@ class IntegerSystem:
         return free, Sums(hstack([-gained, gained]).tocsr(), rows.low - true, rows.high - true)
 
     def farthest(self, count: int, end: int, effort: float | None = None, far: int | None = None) -> Reached:
-        """A solution with a count's least (end 0) or largest value (1), as far as was found, and what is proven of it.
+        """A solution with a count's least (end 0) or largest value (1), as far as was found, and the proven bound.
 
-        far  how far from the truth is enough: farther it is not looked for
+        far  a sufficient distance from the truth: the search ends there
 
-        None where the effort did not find one. The system must have a solution. Deterministic.
+        None if the effort found none. The system must have a solution. Deterministic.
         """
         inward, proven = -1 if end else 1, int((self._upper if end else self._lower)[count])
         if count not in self._free:
@@ -147,12 +147,12 @@ class IntegerSystem:
             status, solver = self._solve(settings, heard)
             seconds += float(solver.response_proto.deterministic_time)
             if status == self._cp.UNKNOWN:
-                continue  # nothing was found in time: that is no answer, and no fault
+                continue  # nothing was found in time: undecided, and no error
             if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
                 raise RuntimeError(f"the solver answers {solver.status_name(status)} though there is a solution")
             found = self._checked(solver)
             best = found if best is None or inward * found[count] < inward * best[count] else best
-            # a double: rounded outwards, so that its error can only make a bound wider
+            # a double: rounded outwards, so that its error can only widen a bound
             bound = solver.best_objective_bound
             proven = max(proven, math.ceil(bound) if end else math.floor(bound), key=lambda value: inward * value)
             if best[count] == proven or (far is not None and self._is_far(best[count], count, end, far)):
@@ -160,14 +160,13 @@ class IntegerSystem:
         return Reached(proven, best, 1 + int(seconds * STEPS_PER_SECOND))
 
     def bounds(self, cells: Codes, place: npt.NDArray[np.int64]) -> CellBounds:
-        """Of some counts, (n, axes) cells at (n,) places, with the truth for a first solution, which must be known."""
+        """Bounds of some counts, (n, axes) cells at (n,) positions, starting from the truth, which must be known."""
         assert self._truth is not None
         counts, ends = self._truth[place], np.stack([self._lower, self._upper], axis=1)[place]
         known = CellBounds(cells, counts, ends, np.stack([counts, counts], axis=1), "integer-program")
         return settled(known, place, lambda count, end, *known: self.farthest(count, end), known.method).bounds
 
     def _searches(self, effort: float) -> list[dict[str, Any]]:
-        """What the solver is told, one search after the other."""
         if (self._upper - self._lower).max(initial=0) < WIDE:
             return [{"max_deterministic_time": effort}]
         limits = {"max_deterministic_time": WIDE_EFFORT, "max_number_of_conflicts": WIDE_CONFLICTS}
@@ -178,7 +177,7 @@ class IntegerSystem:
         return bool((value - self._truth[count]) * (1 if end else -1) >= far)
 
     def _stopping(self, count: int, end: int, far: int) -> Any:
-        """What hears of solutions, and stops the solver at the first that goes so far."""
+        """A callback that stops the solver at the first solution that goes so far."""
         variable, is_far = self._free[count], self._is_far
 
         class Stopping(self._cp.CpSolverSolutionCallback):  # type: ignore[misc, name-defined]
@@ -196,7 +195,6 @@ class IntegerSystem:
         return solver.solve(model, heard), solver
 
     def _checked(self, solver: Any) -> Counts:
-        """What the solver found, once it is seen to solve the equations in integers."""
         found = self._lower.copy()
         for count, variable in self._free.items():
             found[count] = solver.value(variable)

@@ -1,4 +1,4 @@
-"""The linear solvers: HiGHS for programs with whole numbers, GLOP for sparse vertices. They propose; callers check."""
+"""The linear solvers: HiGHS for programs with integers, GLOP for sparse vertices. They propose; callers check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Reals = npt.NDArray[np.float64]
 
 
 class Sums(NamedTuple):
-    """Sums of unknown numbers, each between two numbers.
+    """Sums of unknown numbers, with bounds.
 
     matrix     (sums, numbers) dense or sparse
     low, high  (sums,) or one number for all
@@ -34,12 +34,12 @@ def cheapest(
     whole: npt.NDArray[np.bool_] | None = None,
     **options: float,
 ) -> Reals | None:
-    """(n,) numbers between these limits with these sums that cost least, by HiGHS; None where none were found.
+    """(n,) numbers with these limits and sums and the lowest cost, by HiGHS; None if none were found.
 
     whole    (n,) which of them are integers, to the solver's tolerance; default none
     options  of `scipy.optimize.milp`; no clock, so that the answer is the same on every machine
     """
-    # here, because SciPy takes 0.3 s to import, which most commands need not wait for
+    # imported here: SciPy takes 0.3 s, which most commands need not spend
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     found = milp(
@@ -53,10 +53,10 @@ def cheapest(
 
 
 class Optimum(NamedTuple):
-    """What a solver proposes, in floating point.
+    """A solver's proposal in floating point.
 
     numbers      (n,) of a vertex
-    multipliers  (sums,) of which each bounds the optimum, or would without rounding
+    multipliers  (sums,) each set bounds the optimum, up to rounding
     """
 
     numbers: Reals
@@ -64,9 +64,9 @@ class Optimum(NamedTuple):
 
 
 def largest(weights: npt.NDArray[np.number], upper: npt.NDArray[np.number], equations: Equations) -> Optimum:
-    """Numbers from 0 to these limits, (n,), with these sums, whose weighted sum is largest, by HiGHS.
+    """Numbers from 0 to these limits, (n,), with these sums and the largest weighted sum, by HiGHS.
 
-    RuntimeError where it finds none: the caller knows some.
+    RuntimeError if it finds none: the caller knows some.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix
@@ -94,19 +94,19 @@ def largest(weights: npt.NDArray[np.number], upper: npt.NDArray[np.number], equa
 
 
 def _stacked(matrix: Any) -> Any:
-    """A sparse matrix over its negative: at most the highest, and at least the lowest."""
+    """A sparse matrix over its negative: upper bounds, then lower bounds."""
     from scipy.sparse import vstack
 
     return vstack([matrix, -matrix])
 
 
 def vertex(matrix: Any, lower: Reals, upper: Reals, effort: float, *, dual: bool) -> Reals | None:
-    """(n,) numbers between these limits whose sums by the sparse (sums, n) matrix are 0, and least added up, by GLOP.
+    """(n,) numbers within these limits with sums 0 by the sparse (sums, n) matrix, and the least total, by GLOP.
 
     effort  deterministic seconds
-    dual    whether by the dual simplex, with its costs perturbed
+    dual    whether to use the dual simplex, with perturbed costs
 
-    None where no best ones were found.
+    None if no optimum was found.
     """
     from ortools.linear_solver.python import model_builder_helper
 

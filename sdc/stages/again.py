@@ -1,4 +1,4 @@
-"""Searches done again: for what may go out instead of what was refused, and of tables that agree with a release."""
+"""Repeated searches: for alternatives to refused sub-tables, and of all tables that agree with a release."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def redesigns(
     levels: bool = True,
     merging: bool = True,
 ) -> Redesigns:
-    """What is safe with a release, what keeps most cells first.
+    """Return safe alternatives to a refused sub-table; those with the most cells come first.
 
-    known    before anything is released
-    levels   whether it is looked for at coarser levels, see `redesign`; merging  and with merged categories
+    known    public before the release
+    levels   search coarser levels, see `redesign`; merging  and merged categories
     """
     found = list[Redesign | None]()
     if levels:
-        found.append(redesign(settings.evaluator(table, known), release, refused, settings.wished(known).allows))
+        found.append(redesign(settings.evaluator(table, known), release, refused, settings.constraints(known).allows))
     if merging:
         found.append(coarsened(table, known, settings, release, refused))
     return Redesigns(sorted(filter(None, found), key=lambda one: one.lost))
@@ -55,10 +55,10 @@ def redesigns(
 def coarsened(
     table: Table, known: Knowledge, settings: SearchSettings, release: Release, refused: SubTable
 ) -> Redesign | None:
-    """What goes out where a config requires a release, and merges categories of what was refused beside it.
+    """Return a recoded alternative, found as a build does that requires the rest of the release.
 
-    It is found as a build of that config finds it, which looks at the required sub-tables together first, and then at
-    this one, as long as none of them counts less. None where there is nothing, and where it may go out whole.
+    Such a build judges the required sub-tables together first, then this one if its weight is not larger. None if there
+    is none, or if the sub-table is releasable as it is.
     """
     label, beside = st.label(refused, table.schema), [st.label(t, table.schema) for t in release.frontier if t]
     section: dict[str, Any] = {"require": beside} if beside else {}
@@ -70,9 +70,9 @@ def coarsened(
     if evaluator.accepts(evaluator.evaluate(release.add(refused), Depth.BRIEF)):
         return None
     try:
-        asked = replace(settings, release=with_given(settings.release, section))
-        levelled, before, origin = asked.coarser(table, known)
-        search = release_search(levelled, before, replace(asked, origin=origin), no_widths())
+        settings_ = replace(settings, release=with_given(settings.release, section))
+        levelled, before, origin = settings_.coarser(table, known)
+        search = release_search(levelled, before, replace(settings_, origin=origin), no_widths())
         evaluator = search.ordered.evaluator
         whole = evaluator.evaluate(Release.of(map(levelled.schema.levels.closed, release.frontier)), Depth.BRIEF)
         if not evaluator.accepts(whole):
@@ -84,20 +84,20 @@ def coarsened(
 
 
 TABLES_PER_UNIT = 16
-Told: TypeAlias = tuple[frozenset[Hashable], frozenset[Hashable]]
+Outcome: TypeAlias = tuple[frozenset[Hashable], frozenset[Hashable]]
 
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """Tables of which a release is to be searched again: (tables, cells) dense counts, and what they are to end in.
+    """Tables whose searches are repeated: (tables, cells) dense counts, and the expected outcome.
 
-    known  what is before anything is released, without levels for what may be coarsened: these depend on the table
+    known  public before the release, without recoding levels, which depend on the table
     """
 
     settings: SearchSettings
     method: str
     known: Knowledge
-    told: Told
+    outcome: Outcome
     tables: npt.NDArray[np.int64]
 
 
@@ -110,32 +110,32 @@ def refusals(
     most: int,
     parts: SuppressedTables = NO_SUPPRESSED_TABLES,
 ) -> Refusals:
-    """The search of a build done again for every table that agrees with its release, on the settings' executor.
+    """Repeat the search for every table that agrees with its release, on the settings' executor.
 
-    known  what was public before it; parts  what goes out in part with it, which is to be the same, cell by cell
+    known  public before it; parts  suppressed and rounded tables, which must come out equal
 
-    Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
-    table itself does not lead to the release: then it was not made by this search.
+    Nothing is known if there are more than `most` such tables, or more than 2,048 cells. RuntimeError if the true table
+    does not lead to the release: then this search did not make it.
     """
-    public, executor = known.telling(parts.facts).plus(release), settings.executor
+    public, executor = known.plus_facts(parts.facts).plus(release), settings.executor
     try:
         found = enumerate_tables(table, public, most)
     except ReleaseError as error:
         return Refusals.none(str(error))
     if not found.complete:
-        return Refusals.none(f"more than {most} tables agree with the release, and no more are built again")
+        return Refusals.none(f"more than {most} tables agree with the release, more are not searched")
     tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, public)])
-    # a worker has no workers of its own
+    # workers have no workers
     alone = replace(settings, executor=IN_PROCESS, origin=settings.origin.without_merged)
     merged = st.of(map(table.schema.index, settings.origin.merged))
     own, before = without_levels(table, known, merged)
-    told = _told(release, parts, table)
-    units = [Again(alone, method, before, told, some) for some in _parts(tables)]
+    outcome = _outcome(release, parts, table)
+    units = [Again(alone, method, before, outcome, some) for some in _parts(tables)]
     is_alike = np.concatenate(list(executor.run(are_alike, own, units)))
     if not is_alike[(tables == _dense(table)).all(axis=1)].any():
         raise RuntimeError(
-            f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, and the true table is "
-            "not among them; this is a fault of the search, or the release is not of these settings"
+            f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, but not the true "
+            "table; the release is of other settings, or this is a bug in sdc"
         )
     rows = table.at_risk(settings.criteria.small_count)
     places, counts = table.schema.keys.pack(table.codes[rows]), table.counts[rows]
@@ -147,14 +147,13 @@ def refusals(
 
 
 def _range(counts: npt.NDArray[np.int64]) -> Intervals:
-    """(cells, 2) of (tables, cells) counts."""
     return np.stack([counts.min(axis=0), counts.max(axis=0)], axis=1)
 
 
 def _small_of_parts(
     table: Table, tables: npt.NDArray[np.int64], parts: SuppressedTables, small_count: int
 ) -> npt.NDArray[np.int64]:
-    """(tables, small cells of sub-tables in part) the counts of these in each table."""
+    """Return (tables, small cells of suppressed tables) counts."""
     schema, views = table.schema, parts.views
     places = places_in(schema.keys.unpack(np.arange(schema.cells)), views, schema)
     sums = np.zeros((int(begins(views, schema)[-1]), len(tables)), np.int64)
@@ -165,14 +164,13 @@ def _small_of_parts(
 
 
 def _dense(table: Table) -> npt.NDArray[np.int64]:
-    """(cells,) counts."""
     counts = np.zeros(table.schema.cells, np.int64)
     counts[table.schema.keys.pack(table.codes)] = table.counts
     return counts
 
 
 def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
-    """The unit: of each table whether its build would have ended in the release."""
+    """Return for each table of a unit whether its search ends in the release."""
     cells = table.schema.keys.unpack(np.arange(table.schema.cells))
     tables = (Table.of(table.schema, cells, counts) for counts in unit.tables)
     return np.array([_leads_there(one, unit) for one in tables])
@@ -185,21 +183,21 @@ def _leads_there(table: Table, unit: Again) -> bool:
             own, known, origin = settings.coarser(table, known)
             settings = replace(settings, origin=origin)
         found = release_search(own, known, settings, settings.widths(own)).run(unit.method)
-        return _told(found.release, found.suppressed_tables, own) == unit.told
+        return _outcome(found.release, found.suppressed_tables, own) == unit.outcome
     except NotReleasableError:
         return False
 
 
-def _told(release: Release, parts: SuppressedTables, table: Table) -> Told:
-    """What goes out, by what levels tell and not by their numbers: these depend on the table."""
+def _outcome(release: Release, parts: SuppressedTables, table: Table) -> Outcome:
+    """Return a release by category groups instead of level numbers, which depend on the table."""
     schema = table.schema
 
     def named(view: SubTable) -> Hashable:
-        told = st.members(schema.levels.telling(view))
-        return frozenset((schema.levels.axis_of[v], tuple(numbered(schema.levels.groups[v]).tolist())) for v in told)
+        members = st.members(schema.levels.finest(view))
+        return frozenset((schema.levels.axis_of[v], tuple(numbered(schema.levels.groups[v]).tolist())) for v in members)
 
-    partly = ((named(part.view), part.base, replace(part.fact, view=0)) for part in parts.tables)
-    return frozenset(map(named, release.frontier)), frozenset(partly)
+    suppressed = ((named(part.view), part.base, replace(part.fact, view=0)) for part in parts.tables)
+    return frozenset(map(named, release.frontier)), frozenset(suppressed)
 
 
 def _parts(tables: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""What commands ask of a table beside what is public: bounds of its cells, and how much of it an attack guesses."""
+"""Answers about a table: bounds of its cells, and correct guesses of an attack."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import super_cells_in_units
 from sdc.canonical import digest_of
-from sdc.checkpoint import NOT_KEPT, Arrays, Checkpoint
+from sdc.checkpoint import NO_CHECKPOINT, Arrays, Checkpoint
 from sdc.config.analysis import MOST_SEEDS
-from sdc.events import STEP, tell
+from sdc.events import STEP, emit
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.equations import every_cell
 from sdc.feasible.witness_pool import require_at_risk
@@ -25,29 +25,29 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.sharpness import EndMethods
-from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
+from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
 from sdc.model.table import Codes, Table
 from sdc.paths import checked_path
 from sdc.public import mixture
 from sdc.public.attack import Attack, Reconstruction, attack_on, guesses
 from sdc.public.check import read_all
+from sdc.public.public_tables import public_tables
 from sdc.public.relation import relations_given
-from sdc.public.told import told_tables
 from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
 from sdc.run_format import MANIFEST, POSTERIOR, RELEASE
 from sdc.stages.build import Say
-from sdc.stages.subject import Public, Subject, known_of
+from sdc.stages.resolved import Public, ResolvedInput, known_of
 from sdc.storage.results import read_posteriors
 from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.version import deciding
 
 BOUNDS = "bounds"
-VERSION = 1  # of what is kept part by part: raised as that of a stage
+VERSION = 1  # of saved parts; raised like a stage's version
 MAX_CELLS_BOUNDED = 1_000_000
 
 
 def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
-    """(n, variables) the at-risk cells, or "all"; InputError as for `cell_bounds`."""
+    """Return the at-risk cells or all cells, (n, variables); InputError as for `cell_bounds`."""
     if cells == "at-risk":
         return np.asarray(table.codes[require_at_risk(table, small_count)])
     if cells != "all":
@@ -60,8 +60,8 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
     return every_cell(table.schema)
 
 
-def chosen_super_cells(table: Table, cells: Asked, small_count: int) -> list[SuperCell]:
-    """Those that are named; InputError for what is no super-cell of the table, and as `chosen_cells`."""
+def chosen_super_cells(table: Table, cells: SuperCells, small_count: int) -> list[SuperCell]:
+    """Return the named super-cells; InputError for others, and as `chosen_cells`."""
     found = list[SuperCell]()
     for one in each(cells):
         if isinstance(one, str) and not is_written(one):
@@ -74,18 +74,18 @@ def chosen_super_cells(table: Table, cells: Asked, small_count: int) -> list[Sup
 def super_cells(
     table: Table,
     known: Knowledge,
-    cells: Asked,
+    cells: SuperCells,
     small_count: int,
     method: str | None,
     executor: Executor,
 ) -> SuperCellBounds:
-    """Bounds of super-cells, as `chosen_super_cells` has them; errors as there, ReleaseError as the method."""
-    asked = chosen_super_cells(table, cells, small_count)
-    return super_cells_in_units(table, known, asked, method or "auto", executor)
+    """Return bounds of super-cells; errors as `chosen_super_cells`, ReleaseError as the method."""
+    requested = chosen_super_cells(table, cells, small_count)
+    return super_cells_in_units(table, known, requested, method or "auto", executor)
 
 
 def bounded(
-    subject: Subject,
+    source: ResolvedInput,
     known: Knowledge,
     cells: str,
     small_count: int,
@@ -95,34 +95,34 @@ def bounded(
     executor: Executor,
     say: Say,
 ) -> tuple[CellBounds, EndMethods | None]:
-    """Bounds of cells as a command shows them, and by which methods the ends are where that is known.
+    """Return bounds of cells, and the method of each end if known.
 
-    With seconds they are as sharp as these make them. Else those of a run's at-risk cells are what its sharp assessment
-    has, where it has one; and where the release is the run's, bounds by "auto" have what its certificate shows.
-    Errors as of `cell_bounds` and `sharp_bounds`; RunFolderError where the run was changed.
+    With seconds, bounds are sharpened. Without, a run's at-risk cells have the bounds of its sharp assessment, if any;
+    and under the run's own release, "auto" also uses its certificate. Errors as `cell_bounds` and `sharp_bounds`;
+    RunFolderError if the run was changed.
     """
-    chosen = chosen_cells(subject.table, cells, small_count)
+    chosen = chosen_cells(source.table, cells, small_count)
     if seconds is not None:
-        return _sharpened(subject, known, chosen, seconds, executor, say)
-    is_own = method == "auto" and known.release == subject.released
-    if is_own and cells == "at-risk" and (assessed := subject.assessed(small_count)) is not None:
+        return _sharpened(source, known, chosen, seconds, executor, say)
+    is_own = method == "auto" and known.release == source.released
+    if is_own and cells == "at-risk" and (assessed := source.assessed(small_count)) is not None:
         return assessed
-    found = bounds_in_units(subject.table, known, chosen, method, executor)
-    return subject.certified(found, small_count) if is_own else found, None
+    found = bounds_in_units(source.table, known, chosen, method, executor)
+    return source.certified(found, small_count) if is_own else found, None
 
 
 def _sharpened(
-    subject: Subject, known: Knowledge, cells: Codes, seconds: float, executor: Executor, say: Say
+    source: ResolvedInput, known: Knowledge, cells: Codes, seconds: float, executor: Executor, say: Say
 ) -> tuple[CellBounds, EndMethods]:
-    """Of a run from what it shows, where the release is the run's; parts are kept until all are done."""
-    start, proof = subject.start if known.release == subject.released else (None, None)
-    checkpoint = checkpoint_of(subject, known, cells, seconds, say)
+    """Sharpen bounds, starting from a run's results under its own release; finished parts are saved until the end."""
+    start, proof = source.start if known.release == source.released else (None, None)
+    checkpoint = checkpoint_of(source, known, cells, seconds, say)
     if checkpoint.above is None:
-        say(f"bounds: nothing is kept of {subject.name}, a table alone: interrupted, all is to be done again")
+        say(f"bounds: no checkpoint for {source.name}, which is not a run or config; an interrupt loses all work")
     elif checkpoint.found:
-        say(f"bounds: goes on after {len(checkpoint.found)} parts that were kept")
+        say(f"bounds: continues after {len(checkpoint.found)} saved parts")
     found = sharp_bounds(
-        subject.table,
+        source.table,
         known,
         cells,
         seconds=seconds,
@@ -137,32 +137,31 @@ def _sharpened(
 
 
 def keeping(checkpoint: Checkpoint) -> OnPart:
-    """Keeps each part that is done, and tells how far it is."""
+    """Save each finished part and report progress."""
 
     def on_part(key: str, found: Arrays, progress: SharpProgress) -> None:
         checkpoint.write(key, found)
-        tell(STEP, describe_sharp(progress))
+        emit(STEP, describe_sharp(progress))
 
     return on_part
 
 
 def describe_sharp(progress: SharpProgress) -> str:
-    """One line for the progress of sharp bounds."""
     where = f"round {progress.round} of at most {progress.rounds}, {progress.step}"
     done = f"{progress.parts_done:,} of {progress.parts:,} units, {progress.sharp:,} of {progress.cells:,} cells sharp"
     return f"sharp bounds: {where}: {done}"
 
 
-def checkpoint_of(subject: Subject, known: Knowledge, cells: Codes, seconds: float, say: Say) -> Checkpoint:
-    """By all that the parts depend on; of a table alone none is kept."""
-    folder = subject.folder
+def checkpoint_of(source: ResolvedInput, known: Knowledge, cells: Codes, seconds: float, say: Say) -> Checkpoint:
+    """Open the checkpoint, named by all inputs; a table without a config or run has none."""
+    folder = source.folder
     if folder is None:
-        return NOT_KEPT
-    # of a run what it shows too
-    shown = {name: one.output for name, one in folder.records().items()} if subject.released is not None else {}
-    asked = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
+        return NO_CHECKPOINT
+    # with the results of a run
+    shown = {name: one.output for name, one in folder.records().items()} if source.released is not None else {}
+    cells_digest = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
     public = [known.release.frontier, known.zeros.patterns, [fact.identity for fact in known.facts]]
-    of = [subject.table.digest, public, VERSION, deciding(), asked, seconds, shown]
+    of = [source.table.digest, public, VERSION, deciding(), cells_digest, seconds, shown]
     return Checkpoint.open(folder.parts(BOUNDS), digest_of(of), say)
 
 
@@ -175,35 +174,31 @@ def attack(
     small_count: int | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Attack:
-    """What published tables let an intruder guess of each cell, by a method not ours, as `sdc attack` says it.
+    """Compute what published tables let an intruder guess, with an independent method, as `sdc attack` does.
 
-    release      a published folder or file of tables; or a release that was found, or what else is public of a table
-    truth        says in `right` what is guessed right: the run that published the folder; or the table that has what is
-                 public, which must be given
-    seeds        number of starts of the reconstruction, 0 to 100; it needs sdc-tables[attack]. 0 means the
-                 independence model alone
-    relations    how tables of a folder relate: sections as `earlier` of a config has them, or a YAML file of them
+    release      a published folder or file; or a found release, or other public facts of a table
+    truth        for `right`, the correct guesses: the run that published the folder, or the table (required for facts)
+    seeds        number of starts of the reconstruction, 0 to 100; it needs sdc-tables[attack]. 0: independence model
+                 only
+    relations    how tables of a folder relate: sections like `earlier` of a config, or a YAML file of them
     small_count  cells of 1 up to this count are at risk, default 2; a run has its own
 
-    ConfigError where the reconstruction is not installed, for relations that are none, and where the run is not the
-    folder's; InputError where a table cannot be read, or nothing can be guessed of it, and as of `cell_bounds`.
+    ConfigError if the reconstruction is not installed, for invalid relations, or for a run of another folder;
+    InputError if a table cannot be read or nothing can be guessed, and as of `cell_bounds`.
     """
     method = _reconstruction(seeds)
     if isinstance(release, str | Path):
         published = checked_path(release)
         if isinstance(truth, Table) or small_count is not None:
             raise InputError(
-                f"{release} is a published folder or file, and what is right the run says that published it, with its "
-                "small_count; name that run's folder as truth, or attack what is public of the table"
+                f"{release} is a published folder or file, whose truth is the run that published it, with its "
+                "small_count; name that run's folder as truth, or attack public facts of a table"
             )
         run = None if truth is None else Truth.open(checked_path(truth), published)
         found = attack_on(read_all([release], relations_given(relations)), range(seeds), method)
         return found if run is None else replace(found, right=run.right(found)).named_by(found.schema)
     if not isinstance(truth, Table) or relations is not None:
-        raise InputError(
-            "what is public of a table has no counts by itself, and is related to it; give the table as truth, and no "
-            "relations"
-        )
+        raise InputError("public facts have no counts of their own; give the table as truth, and no relations")
     known = known_of(truth, release)
     found = attack_on_public(truth, known, seeds)
     right = _right(found, truth, known, 2 if small_count is None else small_count, executor)
@@ -211,11 +206,11 @@ def attack(
 
 
 def attack_on_public(table: Table, known: Knowledge, seeds: int) -> Attack:
-    """The same on all that is known of a table; InputError where that is the total alone."""
-    method, told = _reconstruction(seeds), [*told_tables(table, known)]
-    if not told:
+    """Attack all public facts of a table; InputError if only the total is public."""
+    method, tables = _reconstruction(seeds), [*public_tables(table, known)]
+    if not tables:
         raise InputError("nothing but the total is public; there is nothing to guess from")
-    return attack_on(told, range(seeds), method)
+    return attack_on(tables, range(seeds), method)
 
 
 def _reconstruction(seeds: int) -> Reconstruction:
@@ -228,7 +223,7 @@ def _reconstruction(seeds: int) -> Reconstruction:
 
 
 def _right(found: Attack, table: Table, known: Knowledge, small_count: int, executor: Executor) -> Right:
-    """By the bounds of the at-risk cells under what is known; nothing was promised of them."""
+    """Return the correct guesses with the bounds of the at-risk cells."""
     own = guesses(found, table, small_count)
     bounds = bounds_in_units(table, known, chosen_cells(table, "at-risk", small_count), "auto", executor)
     return Right(own, bounds, small_count).named_by(table.schema)
@@ -238,34 +233,33 @@ def _right(found: Attack, table: Table, known: Knowledge, small_count: int, exec
 class Truth:
     """A run that has published something.
 
-    bounds      of its at-risk cells under that; posteriors  of the same cells, as far as its build has them
+    bounds  of its at-risk cells; posteriors  of the same cells, if its build has them
     """
 
-    about: Subject
+    source: ResolvedInput
     bounds: CellBounds
     posteriors: tuple[Summary, ...]
 
     @staticmethod
     def open(run: Path, published: Path) -> Truth:
-        """The run that has published this folder.
+        """Open the run that published a folder.
 
-        ConfigError where it is no run, has published another folder, or asks for what an attack does not take;
-        RunFolderError where it is not whole, or was changed.
+        ConfigError if it is not a run, published another folder, or its config excludes attacks; RunFolderError if it
+        is incomplete or changed.
         """
         if not (run / MANIFEST).is_file():
-            raise ConfigError(f"{run} is no run folder; name the one whose build has published {published}")
+            raise ConfigError(f"{run} is not a run folder; name the run that published {published}")
         record = RunFolder(run).records().get(RELEASE)
         if record is None or folder_digest(published) != record.output:
             raise ConfigError(f"{published} is not what {run} has published; name that run's release, or a copy of it")
-        about = Subject.open(str(run), asked=("attack",))
-        bounds, _ = about.start
+        source = ResolvedInput.open(str(run), features=("attack",))
+        bounds, _ = source.start
         if bounds is None:
-            raise RunFolderError(f"{run} has no bounds of its release; make it again with sdc run")
-        laws = read_posteriors(run / POSTERIOR) if about.config.posterior else ()
-        return Truth(about, bounds, laws)
+            raise RunFolderError(f"{run} has no bounds of its release; run the build again")
+        laws = read_posteriors(run / POSTERIOR) if source.config.posterior else ()
+        return Truth(source, bounds, laws)
 
     def right(self, found: Attack) -> Right:
-        """What is right of guesses of its table."""
-        table, risk = self.about.table, self.about.config.risk
+        table, risk = self.source.table, self.source.config.risk
         own = guesses(found, table, risk.small_count)
         return Right(own, self.bounds, risk.small_count, risk.min_width, self.posteriors).named_by(table.schema)

@@ -1,4 +1,4 @@
-"""From settings to criterion and search: one way for command, notebook and build."""
+"""From settings to criterion and search, for commands, notebooks and builds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdc.checkpoint import NOT_KEPT, Checkpoint
+from sdc.checkpoint import NO_CHECKPOINT, Checkpoint
 from sdc.config.analysis import WidthsConfig
 from sdc.config.release import ReleaseConfig
 from sdc.deadline import NEVER, Deadline
@@ -37,7 +37,7 @@ from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import SearchStep
-from sdc.storage.proofs import KeptProofs, witnesses_of
+from sdc.storage.proofs import SavedProofs, witnesses_of
 from sdc.utility.halvings import Halvings
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import (
@@ -50,25 +50,25 @@ from sdc.utility.measures import (
     weighted_sub_tables,
 )
 
-MOST_LISTED_WITHOUT_FLOOR = 20  # variables; a list of 2^20 widths is made in seconds, one of 2^23 is not
-MOST_LISTED = 20_000  # sub-tables of more variables; of 40 with 60,000 cells they take a minute
+MOST_LISTED_WITHOUT_THRESHOLD = 20  # variables; 2^20 widths take seconds, 2^23 do not
+MOST_LISTED = 20_000  # sub-tables of more variables; a minute for 40 variables and 60,000 cells
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
 def edition_before(like: str | None) -> tuple[Published, ...]:
-    """Sub-tables of an earlier edition with suppressed cells; ConfigError where it is not read."""
+    """Return the suppressed sub-tables of an earlier edition; ConfigError if it cannot be read."""
     try:
-        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.withheld))
+        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.suppressed))
     except InputError as error:
         raise ConfigError(f"release.previous_pattern = {like!r}: {error}", error.detail) from error
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Of the sub-tables those whose critical widths are listed.
+    """Which critical widths are listed.
 
-    floor  only those whose critical width reaches it
-    most   at most so many of these, the widest; 0 for all
+    floor  only those of at least this width
+    most   at most this many, the widest; 0 for all
     """
 
     floor: int = 0
@@ -76,14 +76,15 @@ class Listing:
 
     @staticmethod
     def of(widths: WidthsConfig, variables: int, least: int) -> Listing:
-        """As the section says; else all, or where the list may be too long the widest that reach the least width asked.
+        """Follow the section; by default list all, or for many variables the widest that reach the least required
+        width.
 
-        Below the width required no sub-table can be released, so nothing is lost by such a floor.
+        Below the required width nothing is releasable, so this threshold loses nothing.
         """
         if widths.threshold is not None or widths.most is not None:
             most = widths.most or 0
         else:
-            most = MOST_LISTED if variables > MOST_LISTED_WITHOUT_FLOOR else 0
+            most = MOST_LISTED if variables > MOST_LISTED_WITHOUT_THRESHOLD else 0
         floor = widths.threshold if widths.threshold is not None else least if most else 0
         return Listing(floor, most)
 
@@ -93,14 +94,14 @@ ALL_WIDTHS = Listing()
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """All that a search for a release depends on beside the table.
+    """All settings of a search apart from the table.
 
-    listing   the sub-tables whose critical widths are found
-    release   the section of a config, whose demand is no file
-    executor  changes how long a search takes, never the answer
-    origin    levels of the table that are nobody's wish, and not asked about, and those of what may be coarsened
-    like      sub-tables of an earlier edition with suppressed cells, which are suppressed again
-    proofs    of what was published before, with which every search begins; nothing of them is believed
+    listing   which critical widths are found
+    release   section of a config, whose demand is not a file
+    executor  changes only the time, never the result
+    origin    levels that are judged but not searched, and levels for recoding
+    like      suppressed sub-tables of an earlier edition, whose cells are suppressed again
+    proofs    of earlier publications, checked before use
     """
 
     criteria: Criteria
@@ -110,40 +111,40 @@ class SearchSettings:
     executor: Executor = IN_PROCESS
     origin: Provenance = field(default_factory=Provenance)
     like: Sequence[Published] = ()
-    proofs: Callable[[], KeptProofs | None] = field(default=lambda: None, repr=False)
+    proofs: Callable[[], SavedProofs | None] = field(default=lambda: None, repr=False)
 
     @property
     def effort(self) -> Effort:
-        """What an evaluation may cost."""
+        """Limits of an evaluation."""
         release = self.release
         budget = Budget(release.seconds_per_cell, release.seconds)
         return Effort(budget, release.refute_cells, release.cells_per_slice, self.executor)
 
     def evaluator(self, table: Table, known: Knowledge, before: Knowledge | None = None) -> RiskEvaluator:
-        """What asks the criterion about the table; InputError for a small count below 1.
+        """Return the evaluator of the table; InputError for a small count below 1.
 
-        before  what is known of cells of suppressed tables without these, see `RiskEvaluator`
+        before  knowledge about suppressed cells without these tables, see `RiskEvaluator`
         """
-        kept, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs())
+        refutations, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs())
         criteria = self.criteria if self.release.reveal_suppressed else self.criteria.beside(table, known)
-        asked = criteria, self.policy, self.effort
-        return RiskEvaluator(table, known, *asked, refutations=kept, before=before, witnesses=witnesses)
+        shared = criteria, self.policy, self.effort
+        return RiskEvaluator(table, known, *shared, refutations=refutations, before=before, witnesses=witnesses)
 
     def weights(self, schema: Schema) -> Weights:
-        """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
+        """Return the weight of each sub-table; InputError for unknown names or weights not above 0."""
         named = Weights.of(schema, self.release.weights.variables, self.release.weights.sub_tables)
         return self.requests(schema).added_to(named, schema)
 
     def requests(self, schema: Schema) -> Demand:
-        """What users ask for; InputError as `weights`."""
+        """Return the users' demand; InputError as `weights`."""
         assert isinstance(self.release.demand, Mapping)
         return Demand.of(schema, self.release.demand)
 
-    def wished(self, known: Knowledge) -> Constraints:
-        """What the release must have and must not have; InputError for patterns that do not fit what is there."""
+    def constraints(self, known: Knowledge) -> Constraints:
+        """Return the required and forbidden sub-tables; InputError for patterns that do not fit the table."""
         schema = known.schema
         hidden = st.members(self.origin.hides(schema))
-        # names of the table alone; of a hidden level no search asks but with what tells it
+        # only the table's names: hidden levels are searched together with their variables
         named = schema.restrict(st.members(st.full(len(schema)) & ~st.of(hidden)))
         constraints = Constraints.of(named, self.release)
         if (public := next((t for t in constraints.forbid if t in known.release), None)) is not None:
@@ -159,60 +160,61 @@ class SearchSettings:
             levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )
 
-    def _coarser(self, wish: ProtectionRequest, schema: Schema) -> ProtectionRequest:
-        """By the levels of this schema, with what it may be coarsened to."""
-        levels, label = schema.levels, st.label(wish.view, schema)
+    def _coarser(self, request: ProtectionRequest, schema: Schema) -> ProtectionRequest:
+        """Return the request with the levels of this schema, and its recoding levels."""
+        levels, label = schema.levels, st.label(request.view, schema)
         tried = [schema.index(level) for of, level in self.origin.tried if of == label]
-        coarser = (st.with_level(wish.view, v, schema) for v in tried)
+        coarser = (st.with_level(request.view, v, schema) for v in tried)
         return replace(
-            wish, view=levels.closed(wish.view), coarser=tuple(coarser), all_tried=label not in self.origin.left
+            request, view=levels.closed(request.view), coarser=tuple(coarser), all_tried=label not in self.origin.left
         )
 
-    def _as_before(self, constraints: Sequence[ProtectionRequest], schema: Schema) -> tuple[ProtectionRequest, ...]:
-        """With the cells that an earlier edition suppresses; InputError where that has none of these sub-tables."""
+    def _as_before(self, requests: Sequence[ProtectionRequest], schema: Schema) -> tuple[ProtectionRequest, ...]:
+        """Add the suppressed cells of an earlier edition; InputError if no request matches one."""
         editions = {frozenset(one.table.schema.names): one for one in self.like}
         found = list[ProtectionRequest]()
-        for wish in constraints:
-            own = schema.restrict(st.members(schema.levels.telling(wish.view)))
+        for request in requests:
+            own = schema.restrict(st.members(schema.levels.finest(request.view)))
             edition = editions.get(frozenset(own.names))
-            again = () if edition is None else tuple(sorted(own.keys.pack(edition.withheld_in(own)).tolist()))
-            found.append(replace(wish, again=again))
-        if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in constraints):
+            again = () if edition is None else tuple(sorted(own.keys.pack(edition.suppressed_in(own)).tolist()))
+            found.append(replace(request, again=again))
+        if self.like and not any(frozenset(st.names(request.view, schema)) in editions for request in requests):
             raise InputError(
-                f"previous_pattern has suppressed cells of {', '.join(one.label for one in self.like)}, and protect "
-                f"is of {', '.join(st.label(one.view, schema) for one in constraints)}; name an edition of one "
-                "of these, or leave it out"
+                f"previous_pattern suppresses cells of {', '.join(one.label for one in self.like)}, and protect is of "
+                f"{', '.join(st.label(one.view, schema) for one in requests)}; name an edition of one of these, or "
+                "leave it out"
             )
         return tuple(found)
 
     def found_before(self, known: Knowledge) -> Iterator[str]:
-        """How many cells that an earlier edition suppresses this table has, in words; nothing where none is named."""
+        """Yield notes on how many suppressed cells of an earlier edition this table has."""
         if self.release.previous_pattern is not None and not self.like:
-            yield "previous_pattern names an edition without suppressed cells; no cell is suppressed for it"
+            yield "previous_pattern names an edition without suppressed cells; it has no effect"
         editions = {frozenset(one.table.schema.names): one for one in self.like}
-        for wish in self.wished(known).protect:
-            if (edition := editions.get(frozenset(st.names(wish.view, known.schema)))) is not None:
-                lacking = "; its codes are others, write them as the table does" if not wish.again else ""
+        for request in self.constraints(known).protect:
+            if (edition := editions.get(frozenset(st.names(request.view, known.schema)))) is not None:
+                lacking = "; its codes differ; write them as the table does" if not request.again else ""
                 yield (
-                    f"previous_pattern: {st.label(wish.view, known.schema)} has {len(wish.again)} of the "
-                    f"{len(edition.withheld)} cells that the edition before suppresses{lacking}"
+                    f"previous_pattern: {st.label(request.view, known.schema)} has {len(request.again)} of the "
+                    f"{len(edition.suppressed)} "
+                    f"cells that the earlier edition suppresses{lacking}"
                 )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
-        """What chains start from; InputError where it is no decomposable graph on the table's variables."""
+        """Return the start of the chains; InputError if it is not a decomposable graph on the table's variables."""
         start = self.release.annealing.start
         return None if start is None else DecomposableGraph.parse(start, schema)
 
     def coarser(
         self, table: Table, known: Knowledge, deadline: Deadline = NEVER
     ) -> tuple[Table, Knowledge, Provenance]:
-        """The table with the levels on which sub-tables may go out that may be coarsened, and which these are.
+        """Return the table with levels for recoding, its knowledge and its provenance.
 
-        deadline  when no more of them are made; InputError as `merged`
+        deadline  ends the search for levels; InputError as `merged`
         """
-        constraints, hidden = self.wished(known), self.origin.hides(table.schema)
-        partly = {wish.view for wish in constraints.protect}
-        beside = Release.of(t for t in constraints.require if t not in partly)
+        constraints, hidden = self.constraints(known), self.origin.hides(table.schema)
+        suppressed = {request.view for request in constraints.protect}
+        beside = Release.of(t for t in constraints.require if t not in suppressed)
         limited = replace(self, executor=deadline.limits(self.executor))
         found = merged(limited.evaluator(table, known), constraints.protect, hidden, beside, deadline)
         levels = found.table.schema.names[len(table.schema) :]
@@ -227,7 +229,7 @@ class SearchSettings:
         return found.table, found.known, own
 
     def widths(self, table: Table, memory: int | None = None, parts: Cells | None = None) -> CriticalWidths:
-        """Critical widths from the floor on; `memory` and `parts` as `critical_widths` has them."""
+        """Return critical widths from the threshold on; `memory` and `parts` as in `critical_widths`."""
         return critical_widths(
             table,
             small_count=self.criteria.small_count,
@@ -240,13 +242,13 @@ class SearchSettings:
 
 
 def no_widths() -> CriticalWidths:
-    """For a search that needs none: annealing."""
+    """Return no widths, for a search that needs none (annealing)."""
     return CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), 0, 0)
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Who hears of a search while it runs: of questions put to the criterion, of rounds of chains, of decisions."""
+    """Callbacks of a search: evaluations, rounds of chains, simulated decisions."""
 
     on_step: Callable[[SearchStep], None] = field(default=lambda step: None, repr=False)
     on_round: Callable[[SearchState], None] = field(default=lambda state: None, repr=False)
@@ -263,16 +265,16 @@ def release_search(
     widths: CriticalWidths,
     watch: Watch = NOBODY,
     deadline: Deadline = NEVER,
-    checkpoint: Checkpoint = NOT_KEPT,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> ReleaseSearch:
-    """All searches by one criterion, beside what is known, each until its end or the deadline.
+    """Return all searches by one criterion, each until its end or the deadline.
 
-    checkpoint  what growths go on from, and where they keep what is proven
+    checkpoint  proven steps of greedy extensions, read and written
 
-    InputError where the settings do not fit the table.
+    InputError if the settings do not fit the table.
     """
     evaluator, weights = settings.evaluator(table, known), settings.weights(table.schema)
-    start, constraints, release = settings.start_graph(table.schema), settings.wished(known), settings.release
+    start, constraints, release = settings.start_graph(table.schema), settings.constraints(known), settings.release
     shared = constraints, deadline, release.objective
     chains = DecomposableSearch(evaluator, release.annealing, weights, start, watch.on_round, *shared)
     simulatable = SimulatableSearch(evaluator, release.simulatable, weights, watch.on_simulated, constraints)
@@ -283,11 +285,11 @@ def release_search(
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:
-    """NotReleasableError where a release is worth less than `at_least` asks, with how much it is worth.
+    """Raise NotReleasableError if a release is worth less than `at_least`.
 
-    InputError where it asks for a reconstruction of more cells than can be listed.
+    InputError if it needs the reconstruction of more cells than can be listed.
     """
-    if (asked := settings.release.at_least) is None:
+    if (required := settings.release.at_least) is None:
         return
     schema = table.schema
     measures: dict[str, Callable[[], float]] = {
@@ -298,18 +300,20 @@ def require_utility(table: Table, known: Knowledge, release: Release, settings: 
         "requests_served": lambda: float(settings.requests(schema).served(release)),
         "halvings": lambda: Halvings(table, known).of(release),
     }
-    reached = {name: measures[name]() for name in asked.facts}
+    reached = {name: measures[name]() for name in required.facts}
     lacking = [
-        f"{name} = {reached[name]:g}, asked {least:g}" for name, least in asked.facts.items() if reached[name] < least
+        f"{name} = {reached[name]:g}, required {least:g}"
+        for name, least in required.facts.items()
+        if reached[name] < least
     ]
     if lacking:
         raise NotReleasableError(
-            f"the release found is worth less than release.at_least asks: {'; '.join(lacking)}; ask for less, allow "
+            f"the release found is below release.at_least: {'; '.join(lacking)}; require less, allow "
             "more risk, or search longer or by another method"
         )
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:
-    """Every measure; IPF goes no further than is cheap, for nothing rests on its accuracy."""
+    """Return every measure; IPF stops early, since nothing depends on its accuracy."""
     stop = Stop(max_sweeps=RECONSTRUCTION_SWEEPS)
     return utility_of(table, known, weights, demand or Demand(), stop=stop, max_bytes=RECONSTRUCTION_BYTES)

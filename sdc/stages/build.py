@@ -1,4 +1,4 @@
-"""One build: its config, its data and its run folder, and what they come to."""
+"""One build: its config, data and run folder, and the results of its stages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sdc.config.file import Settings, joined, read_config
 from sdc.config.values import Section, in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
-from sdc.events import tell
+from sdc.events import emit
 from sdc.execution.settings import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.losses import Losses
@@ -62,7 +62,7 @@ from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
-from sdc.storage.proofs import KeptProofs, proofs_folder, read_proofs, read_refutations
+from sdc.storage.proofs import SavedProofs, proofs_folder, read_proofs, read_refutations
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 from sdc.storage.weighted import read_weights
 
@@ -72,17 +72,17 @@ Given = TypeVar("Given", bound=Section)
 
 Say = Callable[[str], None]
 Step = Callable[..., Any]
-"""Runs a part of a build given its name, the part itself and what it takes; gives what that gives."""
+"""Runs a part of a build from its name, the part and its inputs; returns the part's result."""
 
 
 def directly(name: str, part: Callable[[], Made], before: Sequence[Any] = ()) -> Made:
-    """The step that is nothing but its part."""
+    """Run the part without a task."""
     return part()
 
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """What the stages of a build have made: each is read when it is first asked for, and kept."""
+    """The results of a build's stages, each read on first use and cached."""
 
     folder: RunFolder
     config: BuildConfig
@@ -93,23 +93,22 @@ class Outputs:
 
     @cached_property
     def known(self) -> Knowledge:
-        """What is known of the table before anything is released: what was published, and which cells cannot be."""
+        """Public facts before the release: earlier publications and structural zeros."""
         listed = listed_codes(self.config.table.code_lists, self.table.schema)
         return read_known(self.folder.stage(TABLE), self.table, listed)
 
     @cached_property
     def beside(self) -> Knowledge:
-        """That, and what goes out in part: beside it the release was found."""
-        return self.known.telling(self.found.suppressed_tables.facts)
+        """`known` with the suppressed and rounded tables of this release."""
+        return self.known.plus_facts(self.found.suppressed_tables.facts)
 
     @property
     def public(self) -> Knowledge:
-        """That with the release."""
+        """`beside` with the release."""
         return self.beside.plus(self.found.release)
 
     @cached_property
     def weights(self) -> RecordWeights:
-        """Of the table's cells."""
         return read_weights(self.folder.stage(TABLE), self.table)
 
     @cached_property
@@ -122,23 +121,23 @@ class Outputs:
 
     @cached_property
     def refutations(self) -> Mapping[str, Refutation]:
-        """What proves refusals of the search, by name."""
+        """The proofs of the search's refusals, by name."""
         return read_refutations(self.folder.stage(SEARCH), self.table)
 
     def certificate(self, stage: str) -> Certificate:
-        """What the search or the assessment shows about the release; not kept, for it may be large."""
+        """Read the evidence of the search or the assessment; not cached, because it may be large."""
         return read_certificate(self.folder.stage(stage), self.table.schema)
 
     def assessed(self, small_count: int) -> tuple[Assessment, CellBounds]:
-        """The assessment, and bounds of the at-risk cells; not kept."""
+        """Read the assessment and the bounds of the at-risk cells; not cached."""
         return results.read_assessment(self.folder.stage(ASSESSMENT), self.table, small_count)
 
 
 @dataclass(frozen=True, eq=False)
 class Build:
-    """One config, one data, and the run folder that is theirs.
+    """One config, its data and their run folder.
 
-    again  0, or which of the builds it is that were made of them again
+    again  0, or the number of a repeated build of the same config and data
     """
 
     config: BuildConfig
@@ -147,22 +146,22 @@ class Build:
 
     @staticmethod
     def of_run(path: Path) -> Build:
-        """By a run folder, whose config is in its manifest; RunFolderError where that is of another version."""
+        """Return the build of a run folder; RunFolderError if its config is of another version."""
         folder = RunFolder(path)
         try:
             build = Build(BuildConfig.model_validate(folder.manifest().config))
         except ValidationError as error:
             what = f"{path}/{MANIFEST} has no config of this version"
             raise RunFolderError(f"{what}; make it again with sdc run") from error
-        vars(build)["folder"] = folder  # which else is named by digests of the data
+        vars(build)["folder"] = folder  # otherwise named by digests of the data
         return build
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """Of config and data, by which it is known; and of the code, for documents.
+        """Digests of config and data, which identify the build; and of the code, for documents.
 
-        How it is executed, and what a server does, is not part of what is built. The data are all contents that the
-        config names: records, structural zeros, what was published before, the pattern of `like`.
+        `execution`, `output` and `server` do not count. The data are all contents that the config names: records,
+        structural zeros, earlier publications, and the pattern of `like`.
         """
         return {
             "config": self._config_digest,
@@ -181,25 +180,24 @@ class Build:
 
     @cached_property
     def base(self) -> str:
-        """Digest of config and data without what is in the ledger: by this a ledger knows the build again."""
+        """Digest of config and data without the ledger; the ledger recognises the build by it."""
         named = [relation_digest(*one) for one in self._folders]
         return digest_of([self._config_digest, self._records_digest, named, [one.digest for one in self.like]])
 
     @cached_property
     def _folders(self) -> Relations:
-        """The publications that the config names by folder, each read once."""
         return read_folders(self.config)
 
     @cached_property
     def publications(self) -> Publications:
-        """What was published before, as the config and its ledger name it."""
+        """The earlier publications of the config and its ledger."""
         return read_publications(self.config, self._folders, self.base)
 
     @property
     def origin(self) -> Provenance:
-        """Where what is known of the table is from: as its stage has noted it, or as it was given.
+        """The provenance of the table's knowledge, given or noted by its stage; empty before there is a table.
 
-        Of nothing before there is a table. RunFolderError where the stage has noted nothing.
+        RunFolderError if the stage has noted nothing.
         """
         folder = self.folder.stage(TABLE)
         if self.given is not None or not folder.is_dir():
@@ -208,46 +206,45 @@ class Build:
 
     @property
     def hidden(self) -> SubTable:
-        """Levels of the table that are judged, and not published with what was found."""
+        """Levels of the table that are judged but not published."""
         found = self.made.found
-        return self.origin.hides(self.made.table.schema, found.release, found.asked_in_part)
+        return self.origin.hides(self.made.table.schema, found.release, found.suppressed_required)
 
     @property
     def coarsened(self) -> dict[SubTable, SubTable]:
-        """Of each sub-table that went out with merged categories what went out of it."""
+        """The recoded form of each sub-table that was recoded."""
         found = self.made.found
-        return self.origin.coarsened(found.asked_in_part, found.release, self.made.table.schema)
+        return self.origin.coarsened(found.suppressed_required, found.release, self.made.table.schema)
 
     @cached_property
     def folder(self) -> RunFolder:
         root = Path(self.config.output.folder)
-        # 64 bits of digest: a name that one can read, and two builds of one name hardly share
+        # 64 bits of the digest: readable, and collisions are unlikely
         known_by = {name: self.digests[name] for name in ("config", "data")}
         return RunFolder(root / self.config.name / digest_of(known_by)[:16])
 
     @cached_property
     def made(self) -> Outputs:
-        """What its stages have made."""
         return Outputs(self.folder, self.config)
 
     @cached_property
     def needs(self) -> Needs:
-        """What it may use, and what a table takes."""
+        """Memory that the build may use, and needs for a table."""
         return Needs(self.config, self.listing.floor)
 
     @cached_property
     def schema(self) -> Schema:
-        """The variables as they are known before records are read, see `read_schema`."""
+        """The variables as known before records are read, see `read_schema`."""
         return read_schema(self.source, self.config.table)
 
     @cached_property
     def listing(self) -> Listing:
-        """The critical widths that are listed; columns are counted for it, no records are read."""
+        """Which critical widths to list; needs the columns but no records."""
         return Listing.of(self.config.widths, len(self.schema), self.config.least_width)
 
     @cached_property
     def source(self) -> Source:
-        """The parts as they were when first asked for: those that are counted are those that were digested."""
+        """The parts of the data, fixed at first use: the digested parts are the counted ones."""
         return open_source(self.config.table.path, self.config.table.expect, self.config.table.ignore)
 
     @property
@@ -255,16 +252,16 @@ class Build:
         return counting_memory(unit_memory(self.config.execution))
 
     def counted(self, executor: Executor) -> CountedRecords:
-        """The records of the data that the config names, counted."""
+        """Count the records of the config's data."""
         return count_records(self.source, self.config.table, executor, self.counting_memory)
 
     def known_of(self, counted: CountedRecords) -> Knowledge:
-        """What is known of the records where nothing was published before."""
+        """Return the knowledge about the records without earlier publications."""
         listed = listed_codes(self.config.table.code_lists, counted.table.schema)
         return Knowledge.of(counted.table, NOTHING, counted.zeros, (), listed)
 
     def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Provenance]:
-        """The table with the levels that earlier publications need, what is known of it, and from where.
+        """Return the table with the levels of earlier publications, its knowledge and their provenance.
 
         InputError as `require_keys_apart` and `with_earlier`.
         """
@@ -273,32 +270,32 @@ class Build:
 
     @cached_property
     def like(self) -> tuple[Published, ...]:
-        """Sub-tables of an earlier edition that are in part; errors as `edition_before`."""
+        """Suppressed sub-tables of an earlier edition; errors as `edition_before`."""
         return edition_before(self.config.release.previous_pattern)
 
     @property
     def is_released(self) -> bool:
-        """Whether there is a release/ of it, or a ledger has an entry of it: it is never searched for again."""
+        """Whether a release/ or a ledger entry exists; such a build is never searched again."""
         return self.publications.own is not None or self.folder.stage(RELEASE).exists()
 
     def require_result(self) -> None:
-        """RunFolderError where it is released, and what its search found is not there any more."""
-        self.folder.manifest()  # what is wrong with it is said first
+        """Raise RunFolderError if the build is published but its search result is gone."""
+        self.folder.manifest()  # an error in the manifest comes first
         if not self.is_released or self.folder.whole(SEARCH) is not None:
             return
         entry, path = self.publications.own, self.folder.stage(SEARCH)
         where = f"{self.folder.stage(RELEASE)} is there" if entry is None else entry.called
         raise RunFolderError(
-            f"this build was published: {where}. What its search found is missing or changed in {path}, and another "
-            "search could end elsewhere. Put that folder back and run again, or make a new build with sdc run --again, "
-            "which is judged beside all that the ledger has"
+            f"this build was published: {where}. The result of its search is missing or changed in {path}, and another "
+            "search could end elsewhere. Restore that folder and run again, or make a new build with sdc run --again, "
+            "which is judged together with the whole ledger"
         )
 
     def anew(self) -> Build:
-        """The first build of the same config and data, made again, that is still to be published."""
+        """Return the next repeated build of the same config and data that is not published yet."""
         for number in count(1):
             build = replace(self, again=number)
-            # what they read is the same
+            # they read the same data
             read = ("source", "_records_digest", "_folders", "like")
             vars(build).update({name: getattr(self, name) for name in read})
             is_there = build.folder.stage(RELEASE).exists()
@@ -308,7 +305,7 @@ class Build:
 
     @property
     def head(self) -> str | None:
-        """Of the ledger's chain, with all of which it is judged; None where the config names no ledger."""
+        """Head of the ledger's chain at the time of judging; None without a ledger."""
         ledger = self.publications.ledger
         return None if ledger is None else ledger.head
 
@@ -319,31 +316,31 @@ class Build:
 
     @property
     def losses(self) -> Losses | None:
-        """Those of the report, or of the limit; None where neither has any."""
+        """The losses of the report, or of the limit; None without any."""
         of_report, of_limit = self.config.posterior, self.config.risk.posterior
-        asked = (of_report and of_report.losses) or (of_limit and of_limit.losses)
-        return Losses.of(asked.model_dump()) if asked else None
+        section = (of_report and of_report.losses) or (of_limit and of_limit.losses)
+        return Losses.of(section.model_dump()) if section else None
 
     @property
     def policy(self) -> Policy:
         return Policy.OUTER if self.config.risk.accept_undecided else Policy.REFUSE
 
     @property
-    def subject(self) -> GateSubject:
-        """What is decided about, and published in the end."""
+    def gate_input(self) -> GateSubject:
+        """What the gate decides about."""
         return GateSubject(self.made.table.digest, self.criteria, self.policy)
 
     def settings(self, executor: Executor = IN_PROCESS, origin: Provenance | None = None) -> SearchSettings:
-        """The config as the searches take it.
+        """Return the settings of the searches.
 
-        origin  of what is known of the table, instead of what its stage has noted
+        origin  provenance of the knowledge, instead of the noted one
         """
         origin = self.origin if origin is None else origin
-        asked = self.criteria, self.policy, self.listing, self.config.release, executor, origin, self.like
-        return SearchSettings(*asked, partial(self.proofs, origin))
+        shared = self.criteria, self.policy, self.listing, self.config.release, executor, origin, self.like
+        return SearchSettings(*shared, partial(self.proofs, origin))
 
-    def proofs(self, origin: Provenance) -> KeptProofs | None:
-        """The proofs of all entries of the ledger that are of this table; None where there are none."""
+    def proofs(self, origin: Provenance) -> SavedProofs | None:
+        """Return the proofs of the ledger's entries about this table; None if there are none."""
         ledger = self.publications.ledger
         own = [] if ledger is None else [e for e in reversed(ledger.entries) if e.table == ledger.keyed(origin.table)]
         if ledger is None or not own:
@@ -353,27 +350,27 @@ class Build:
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:
-        """Holds the run folder, makes its manifest for these stages, and tells how the run begins and ends."""
+        """Lock the run folder, write its manifest and log the start and end of the run."""
         with self.folder.locked():
             workers = workers_of(self.config.execution)
-            tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
+            emit("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
             try:
-                # the manifest first, with the digests: a run that dies from here on says what it was of
+                # the manifest comes first, so that a killed run can be identified
                 config = self.config.recorded()
                 self.folder.begin(Manifest(self.config.name, config, self.digests, self.head, tuple(stages)))
                 yield
             except BaseException as error:
-                tell("run ended", str(error), outcome=_outcome(error), error=type(error).__name__)
+                emit("run ended", str(error), outcome=_outcome(error), error=type(error).__name__)
                 raise
-            tell("run ended", outcome="finished")
+            emit("run ended", outcome="finished")
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """A stage of a build that is to be made.
+    """A stage in progress.
 
     key       digest of all that its outputs depend on
-    executor  measures what it takes
+    executor  measures its cost
     step      runs its parts
     """
 
@@ -385,12 +382,12 @@ class Work:
     step: Step = directly
 
     def say(self, text: str) -> None:
-        """Show a line, and write it to the log."""
+        """Print a line and log it."""
         self.show(text)
-        tell("note", text)
+        emit("note", text)
 
     def checkpoint(self) -> Checkpoint:
-        """What it keeps while it is made."""
+        """Open the stage's checkpoint."""
         return Checkpoint.open(self.build.folder.parts(self.stage), self.key, self.say)
 
 
@@ -401,9 +398,9 @@ def open_build(
     again: bool = False,
     settings: Settings | None = None,
 ) -> Build:
-    """The build of a config file, with the table, the number of workers and settings replaced; as `read_config`.
+    """Open the build of a config file, with another table, number of workers or settings; errors as `read_config`.
 
-    again  a new build of a config that was published already, see `Build.anew`
+    again  make a new build of a published config, see `Build.anew`
     """
     named: dict[str, Any] = {} if data is None else {"table.path": in_folder(str(data), Path.cwd())}
     named |= {} if workers is None else {"execution.workers": workers}
@@ -412,34 +409,34 @@ def open_build(
 
 
 def _digest_of(config: BuildConfig) -> str:
-    # by what is left out, not by what counts: a section that comes new and is given changes the digest
+    # exclude sections instead of listing them: a new section changes the digest
     counted = sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"})
     return section_digest(config, *counted, defaults=False)
 
 
 def _outcome(error: BaseException) -> str:
-    """A refusal answers about data and config, and a rerun will give it again; a failure is a fault; else a signal."""
+    """A refusal would repeat on a rerun; a failure is an error of the program or machine; otherwise a signal."""
     if isinstance(error, ReleaseError | InputError | ConfigError) and status_of(error) != TRY_AGAIN:
         return "refused"
     return "failed" if isinstance(error, Exception) else "killed"
 
 
-# What stages say of the config
+# Sections of the config
 
 
 def given(section: Given | None, name: str) -> Given:
-    """The section that a stage is about; ConfigError where the config does not have it."""
+    """Return the section of a stage; ConfigError if the config does not have it."""
     if section is None:
-        raise ConfigError(f"{name} is missing; give it, or leave out its stage")
+        raise ConfigError(f"{name} is missing; add the section, or omit its stage")
     return section
 
 
 def plain(section: Section | None) -> dict[str, Any] | None:
-    """A section as a key has it."""
+    """Return a section as JSON values for a key."""
     return None if section is None else section.recorded()
 
 
 def effort_settings(config: BuildConfig) -> dict[str, Any]:
-    """What an evaluation may cost."""
+    """Return the settings of an evaluation's cost."""
     names = {"refute_cells", "seconds_per_cell", "seconds", "cells_per_slice"}
     return config.release.recorded(include=names)

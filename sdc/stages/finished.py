@@ -1,4 +1,4 @@
-"""What finished builds are asked: as Python has them, their query space, and two of them side by side."""
+"""Finished builds: their results in Python, their query space, and comparisons."""
 
 from __future__ import annotations
 
@@ -23,84 +23,81 @@ from sdc.run_format import RELEASE, REPORT, WIDTHS
 from sdc.search.constraints import Constraints, named
 from sdc.search.why import why as reason_of
 from sdc.stages.report import PAGE
-from sdc.stages.subject import Subject, require_recorded
+from sdc.stages.resolved import ResolvedInput, require_recorded
 from sdc.storage.runs import Run, read_run, require_run, run_at
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Built(Named):
-    """What a build has released, and where it is.
+    """The release of a build and its folders.
 
-    facts  the document that `sdc run --json` prints
+    facts  the document of `sdc run --json`
 
-    It goes into every verb that takes a release, with its `table`; RunFolderError where the run folder has gone since,
-    or was changed.
+    Every function that takes a release accepts it, with its `table`; RunFolderError if the run folder has changed or
+    gone.
     """
 
     facts: Mapping[str, Any]
 
     @property
     def folder(self) -> Path:
-        """The run folder."""
         return Path(self.facts["run_folder"])
 
     @property
     def to_publish(self) -> Path:
-        """The one folder that is safe to publish."""
+        """The only folder that is safe to publish."""
         return self.folder / RELEASE
 
     @property
     def report(self) -> Path:
-        """The audit report, which is confidential."""
+        """The audit report (confidential)."""
         return self.folder / REPORT / PAGE
 
     @property
     def frontier(self) -> list[str]:
-        """Labels of the released frontier."""
         return ["*".join(names) or "(total)" for names in self.facts["release"]["frontier"]]
 
     @property
     def sub_tables(self) -> int:
-        """How many sub-tables are released, without the grand total."""
+        """Number of released sub-tables, without the grand total."""
         return int(self.facts["release"]["sub_tables"])
 
     @cached_property
-    def _subject(self) -> Subject:
-        return Subject.open(str(self.folder))
+    def _input(self) -> ResolvedInput:
+        return ResolvedInput.open(str(self.folder))
 
     @property
     def table(self) -> Table:
-        """The table that was built of."""
-        return self._subject.table
+        """The table of the build."""
+        return self._input.table
 
     @property
     def weights(self) -> RecordWeights | None:
-        """Of its records; None where the config names none."""
-        return self._subject.weights
+        """Weights of the records; None without any."""
+        return self._input.weights
 
     @property
     def knowledge(self) -> Knowledge:
-        """What everybody knows once it is published: what was known before, what is released, whole and in part."""
-        return self._subject.public(None)
+        """What is public after publication: earlier facts, the release, and suppressed or rounded tables."""
+        return self._input.public(None)
 
     @property
     def headline(self) -> str:
         return f"Build of {self.sub_tables:,} sub-tables and the grand total; to publish: {self.to_publish}"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
-        """The released frontier: labels, and the number of variables of each."""
+        """Return the frontier: labels and numbers of variables."""
         return {"sub_table": self.frontier, "variables": list(map(len, self.facts["release"]["frontier"]))}
 
 
 EXPLORER = "explorer.html"
-INSTEAD = "Of what is said to be public totals of weights are published, and no counts."
+INSTEAD = "Totals of weights are published instead of these counts."
 
 
 def explore(run_folder: str | Path) -> Any:
-    """The query space of a run in a notebook, as `sdc explore` shows it in a browser.
+    """Show the query space of a run in a notebook, as `sdc explore` does in a browser.
 
-    It is as confidential as the audit report. MissingLibraryError, an ImportError, without anywidget; RunFolderError as
-    `space_of_run`.
+    It is as confidential as the audit report. MissingLibraryError without anywidget; RunFolderError as `space_of_run`.
     """
     from sdc.report.explorer import widget
 
@@ -108,29 +105,28 @@ def explore(run_folder: str | Path) -> Any:
 
 
 def space_of_run(path: Path) -> QuerySpace:
-    """What the stages of a finished run say of all sub-tables.
+    """Return the query space of a finished run.
 
-    RunFolderError for what is no run folder, for a run that is at work or has no release, and where a stage is not as
-    it was made.
+    RunFolderError for another folder, for a run that is unfinished or has no release, and if a stage was changed.
     """
     path = run_at(path)
     _require_finished(read_run(path))
-    about = Subject.open(str(path))
-    assert about.build is not None
-    made, schema = about.build.made, about.table.schema
+    source = ResolvedInput.open(str(path))
+    assert source.build is not None
+    made, schema = source.build.made, source.table.schema
     require_recorded(made.folder, WIDTHS)
     space = query_space(
-        about.config.name,
-        about.public(None),
-        about.build.criteria,
+        source.config.name,
+        source.public(None),
+        source.build.criteria,
         made.found,
         made.refutations.values(),
         widths=made.widths,
-        table=about.table,
-        forbid=named("forbid", about.forbid, schema),
-        hidden=about.build.hidden,
+        table=source.table,
+        forbid=named("forbid", source.forbid, schema),
+        hidden=source.build.hidden,
     )
-    totals = about.config.totals
+    totals = source.config.totals
     return replace(space, notes=(INSTEAD, *space.notes)) if totals and totals.publish == "instead" else space
 
 
@@ -156,15 +152,14 @@ ELSEWHERE = ("execution", "output", "name")
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Named):
-    """What differs from one run to another; all by names. Its rows are the sub-tables that came and went.
+    """Differences between two runs, by names. Its rows are the sub-tables that only one of them has.
 
-    config   key: (before, after), of keys that differ
+    config   key: (before, after)
     table    what is counted: (before, after)
     release  numbers of sub-tables: (before, after)
-    in_part  how many cells of sub-tables in part are withheld, or what these are rounded to multiples of, where that
-             differs: (before, after), None for no part
-    came     the largest sub-tables that only the other has, with why the first has not
-    went     the largest that only the first has, with why the other has not
+    in_part  suppressed cells or rounding base of each table: (before, after), None without
+    came     the largest sub-tables that only the second has, with the reason
+    went     the largest sub-tables that only the first has, with the reason
     """
 
     config: Mapping[str, tuple[Any, Any]]
@@ -205,10 +200,7 @@ class Comparison(Named):
 
 
 def compare(before: str | Path, after: str | Path) -> Comparison:
-    """Reads two runs that have found a release, and asks of each why it lacks what the other has.
-
-    RunFolderError where one is no run, is damaged, or has found nothing.
-    """
+    """Compare two runs with releases, and explain what each lacks; RunFolderError for other folders or corrupt runs."""
     one, other = _opened(before), _opened(after)
     return Comparison(
         _changed(_settings(one.config), _settings(other.config)),
@@ -220,25 +212,25 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     )
 
 
-def _opened(path: str | Path) -> Subject:
+def _opened(path: str | Path) -> ResolvedInput:
     require_run(run_at(Path(path)))
-    subject = Subject.open(str(path))
-    if subject.build is None or subject.released is None:
+    source = ResolvedInput.open(str(path))
+    if source.build is None or source.released is None:
         raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")
-    return subject
+    return source
 
 
-def _found(subject: Subject) -> Release:
-    assert subject.released is not None
-    return subject.released
+def _found(source: ResolvedInput) -> Release:
+    assert source.released is not None
+    return source.released
 
 
-def _sub_tables(subject: Subject) -> int:
-    return _found(subject).sub_tables(subject.table.schema)
+def _sub_tables(source: ResolvedInput) -> int:
+    return _found(source).sub_tables(source.table.schema)
 
 
-def _in_part(subject: Subject) -> dict[str, Any]:
-    schema, tables = subject.table.schema, subject.suppressed_tables.tables
+def _in_part(source: ResolvedInput) -> dict[str, Any]:
+    schema, tables = source.table.schema, source.suppressed_tables.tables
     return {
         part.label(schema): f"rounded to multiples of {part.base}" if part.base else len(part.suppressed)
         for part in tables
@@ -260,8 +252,8 @@ def _flat(value: Any, key: str) -> list[tuple[str, Any]]:
     return [pair for name, own in value.items() for pair in _flat(own, f"{key}.{name}" if key else str(name))]
 
 
-def _table(subject: Subject) -> dict[str, Any]:
-    table, small = subject.table, subject.small_count
+def _table(source: ResolvedInput) -> dict[str, Any]:
+    table, small = source.table, source.small_count
     categories = {f"categories of {v.name}": len(v.categories) for v in table.schema.variables}
     return {
         "records": table.total,
@@ -272,33 +264,33 @@ def _table(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _lacking(subject: Subject, other: Subject) -> tuple[tuple[tuple[str, ...], str], ...]:
+def _lacking(source: ResolvedInput, other: ResolvedInput) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The largest released sub-tables of the other run that this one has not, and why; as many as are explained."""
     names = [tuple(st.names(t, other.table.schema)) for t in _found(other).frontier]
-    lacking = [one for one in names if not _has(subject, one)]
-    return tuple((one, _why(subject, one) if k < MOST_EXPLAINED else "") for k, one in enumerate(lacking))
+    lacking = [one for one in names if not _has(source, one)]
+    return tuple((one, _why(source, one) if k < MOST_EXPLAINED else "") for k, one in enumerate(lacking))
 
 
-def _has(subject: Subject, names: tuple[str, ...]) -> bool:
+def _has(source: ResolvedInput, names: tuple[str, ...]) -> bool:
     """Whether it has a sub-table that the other run names so."""
-    schema = subject.table.schema
-    return not _unknown(names, schema) and st.named(names, schema) in _found(subject)
+    schema = source.table.schema
+    return not _unknown(names, schema) and st.named(names, schema) in _found(source)
 
 
 def _unknown(names: tuple[str, ...], schema: Schema) -> list[str]:
     return [name for name in names if name not in schema.names]
 
 
-def _why(subject: Subject, names: tuple[str, ...]) -> str:
-    schema = subject.table.schema
+def _why(source: ResolvedInput, names: tuple[str, ...]) -> str:
+    schema = source.table.schema
     if unknown := _unknown(names, schema):
         return f"the table has no {', '.join(unknown)}"
-    asked = st.named(names, schema)
-    if not Constraints(forbid=named("forbid", subject.forbid, schema)).allows(asked):
+    view = st.named(names, schema)
+    if not Constraints(forbid=named("forbid", source.forbid, schema)).allows(view):
         return "release.forbid names it, or a sub-table within it"
-    assert subject.build is not None
+    assert source.build is not None
     try:
-        evaluator = subject.build.settings().evaluator(subject.table, subject.public(None))
+        evaluator = source.build.settings().evaluator(source.table, source.public(None))
     except InputError as error:
         return str(error)
-    return reason_of(evaluator, asked).text(schema)
+    return reason_of(evaluator, view).text(schema)

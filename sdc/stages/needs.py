@@ -1,4 +1,4 @@
-"""What a build needs, known from the table alone, and whether it may have it."""
+"""Memory that a build needs, computed from the table, and may use."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from sdc.storage.parquet import CELLS_AT_ONCE
 WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 SEARCHING_BYTES = 120 * MIB  # measured: kernels of a search and the room of its walks, of a worker
 HERE_BYTES = 500 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
-GROWTH_BYTES = 490 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
-KEPT_MARGINALS = 300  # measured: marginals at the at-risk cells that a search asks for, of which it keeps MAX_BYTES
+GROWTH_BYTES = 490 * MIB  # measured: all kernels, memory of chains, two walks and their results
+KEPT_MARGINALS = 300  # measured: marginals at the at-risk cells of a search, which caches MAX_BYTES of them
 COUNTING_BYTES = 32 * MIB  # for cells, however little there is
-CELL_BYTES = 16  # measured: of a cell and variable while they are read, kept and looked up, of 23 million of them
+CELL_BYTES = 16  # measured: of a cell and variable while read, stored and searched, of 23 million of them
 MARGINAL_BYTES = 154  # measured: of a cell while a marginal is made of it, or an outer bound, beside the slice before
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
 SWEEPING_BYTES = 200 * MIB  # measured: kernels of a sweep, 117, and what reading parts leaves, 70
@@ -35,7 +35,6 @@ COLUMN_BYTES = 24  # of a cell while a column of it is read from a part
 
 
 def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
-    """ConfigError where it needs more than allowed."""
     if needed > allowed:
         raise ConfigError(
             f"the build does not fit: {who} needs {needed // MIB} MiB, {allowed // MIB} MiB are allowed; {remedy}, or "
@@ -44,22 +43,22 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
 
 
 def counting_memory(allowed: int) -> int:
-    """Bytes for the cells that a worker counts which may use so many with the process that reads for it."""
+    """Return the bytes for counted cells of a worker with this memory, which includes its reader process."""
     left = allowed - WORKER_BYTES - OWN_BYTES
     return max(COUNTING_BYTES, min(allowed // 2, left * 2 // 3, left - LEAST))
 
 
 def sweep_memory(table: Table, floor: int, allowed: int, parts: int) -> tuple[int, bool]:
-    """What is left to a unit of the critical widths in a worker that may use so many bytes, and whether it reads parts.
+    """Return the memory of a unit of the critical widths, and whether it reads the table in parts.
 
-    It does where the table and the rows of a unit do not fit; then it holds one of so many parts at a time. ConfigError
-    where not even that fits.
+    It does if the table and a unit's rows do not fit; then it holds one part at a time. ConfigError if that does not
+    fit.
     """
     left = _left(allowed, _table_bytes(table))
     if sweep_bytes(len(table), table.schema, floor=floor) <= left:
         return left, False
     cell = 2 * len(table.schema) + 8
-    # a part as it is on disk, which is no larger than its cells in memory, and some of these
+    # a part as on disk, which is at most its size in memory, and some cells
     part, some = -(-len(table) // parts) * cell, min(len(table), CELLS_AT_ONCE) * (cell + COLUMN_BYTES)
     left = (allowed - WORKER_BYTES - SWEEPING_BYTES - some) // 2
     enough = f"set table.partitions to {-(-len(table) * cell // left)} or more, " if left > 0 else ""
@@ -69,7 +68,7 @@ def sweep_memory(table: Table, floor: int, allowed: int, parts: int) -> tuple[in
 
 
 def _left(allowed: int, held: int) -> int:
-    """A worker keeps some that it frees; measured: after units of 560 MiB 200 MiB more than before."""
+    """Workers do not return all freed memory; measured: 200 MiB more after units of 560 MiB."""
     return max(0, allowed - WORKER_BYTES - SWEEPING_BYTES - held) * 2 // 3
 
 
@@ -84,15 +83,15 @@ def _search_bytes(table: Table, at_risk: int) -> int:
 
 
 def listed(table: Table, floor: int) -> int:
-    """How many critical widths are listed; with a floor far fewer than there are sub-tables, and not known before."""
+    """Return the number of listed critical widths; unknown but small with a threshold."""
     return 0 if floor else 1 << len(table.schema)
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a build of the config needs and may use, in bytes.
+    """Memory that a build needs and may use, in bytes.
 
-    floor  only critical widths that reach it are listed
+    floor  only critical widths of at least this are listed
     """
 
     config: BuildConfig
@@ -100,35 +99,34 @@ class Needs:
 
     @cached_property
     def worker_may(self) -> int:
-        """What a worker's process may reach."""
+        """Limit of a worker process."""
         return unit_memory(self.config.execution)
 
     @cached_property
     def here_may(self) -> int:
-        """What this process may use."""
+        """Limit of this process."""
         return own_memory(self.config.execution)
 
     def here(self, table: Table) -> int:
-        """What this process needs: cells and at-risk cells column by column, marginals kept, the widths.
-
-        The rest are units; in-process it is a worker besides.
+        """Memory of this process: columns of cells and at-risk cells, cached marginals, widths, and in-process a
+        worker.
         """
         searched = _search_bytes(table, len(table.at_risk(self.config.risk.small_count)))
         beside = self.worker(table) - WORKER_BYTES if cluster_of(self.config.execution) is None else 0
         return HERE_BYTES + searched + WIDTH_BYTES * listed(table, self.floor) + beside
 
     def worker(self, table: Table) -> int:
-        """What a worker needs: the table mapped, and the largest of what it does one after the other.
+        """Memory of a worker: the mapped table and its largest step.
 
-        That is a slice with the component it is of, a collapsed table, a marginal being made, a linear program of the
-        few cells that nothing else decides, or a growth where releases grow on workers.
+        Steps are a slice with its component, a collapsed table, a marginal, a linear program of undecided cells, or a
+        greedy extension.
         """
         most = self.config.release.cells_per_slice
-        # a slice is copied out of its component, which is then in memory beside it
+        # a slice is a copy of part of its component, which stays in memory
         component = _table_bytes(table) if len(table) > most else 0
         needs = [
             component + bytes_of_search(min(len(table), most), len(table.schema)),
-            bytes_of_collapse(table) * 3 // 2,  # measured: half as much again, beside what other units leave
+            bytes_of_collapse(table) * 3 // 2,  # measured: half as much again, with leftovers of other units
             MARGINAL_BYTES * len(table),
             bytes_of_program(table, most),
         ]
@@ -138,20 +136,20 @@ class Needs:
         return WORKER_BYTES + _table_bytes(table) + needed
 
     def sweep(self, table: Table) -> tuple[int, bool]:
-        """What a unit of the critical widths may use, and whether it reads parts of the table; as `sweep_memory`."""
+        """Memory of a unit of the critical widths, and whether it reads parts; as `sweep_memory`."""
         return sweep_memory(table, self.floor, self.worker_may, self.config.table.partitions_of(len(table)))
 
     def require(self, table: Table) -> None:
-        """ConfigError where the table is too much for this process, or a slice of it for a worker."""
+        """Raise ConfigError if this process or a worker needs more than its limit."""
         self._require_listed(len(table.schema))
         self._require_here(self.here(table))
         remedy = "raise its memory_per_worker (a fifth stays free), lower cells_per_slice"
         _require("a worker", self.worker(table), self.worker_may, remedy)
 
     def require_sweep(self, table: Table) -> None:
-        """ConfigError where the table is too much for this process, or for a worker part by part, to find widths."""
+        """Raise ConfigError if the sweep needs more than the limits."""
         self._require_listed(len(table.schema))
-        # a marginal being made, by which units are cut, and the widths
+        # a marginal that defines the units, and the widths
         made = _table_bytes(table) + MARGINAL_BYTES * len(table)
         self._require_here(HERE_BYTES + made + WIDTH_BYTES * listed(table, self.floor))
         self.sweep(table)
@@ -161,7 +159,7 @@ class Needs:
         _require("this process", needed, self.here_may, remedy)
 
     def _require_listed(self, variables: int) -> None:
-        """ConfigError where so many sub-tables would have to be listed that no memory would do."""
+        """Raise ConfigError if the list of sub-tables would not fit into any memory."""
         if self.floor == 0 and variables > MAX_LISTED_VARIABLES:
             raise ConfigError(
                 f"widths.threshold = 0: {variables} variables have 2^{variables} sub-tables, at most "

@@ -1,4 +1,4 @@
-"""What a build would run, what it needs, and whether it fits, before it starts: from sizes, and from short trials."""
+"""The plan of a build: stages, memory, disk and time, from sizes and short test runs."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of 
 # the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
 LAW_SECONDS, CELL_SECONDS = 5.0, 1e-3
 PROGRAM_SECONDS = 0.08  # measured: of an at-risk cell of ten variables beside 66 tables of totals
-ASSESSMENTS = 3  # questions that take as long as an assessment: what a search proved is checked, and every cell bounded
-SAMPLE, PROPOSALS = 6, 2_000  # units of the widths, proposals
-QUESTIONS, LATER = 12, 8  # asked of a growing release, and the last of them, whose time counts
+ASSESSMENTS = 3  # evaluations as long as an assessment: check the proof and bound every cell
+SAMPLE, PROPOSALS = 6, 2_000  # units of the widths; proposals
+QUESTIONS, LATER = 12, 8  # evaluations of a test run; the last ones are timed
 
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What one stage would take.
+    """The estimate for one stage.
 
-    status      "to do", or "to reuse": that takes nothing
-    units       how many the workers get, 0 where this process does it alone
-    way         of the widths: "whole", or "partitions" of the cells where the whole table does not fit a worker; of
-                searches for feasible tables "whole", or "slices" where it has more than `release.cells_per_slice` cells
-    memory_mib  of the worker that needs most
-    seconds     of wall time, at the speed of the trials; None without them
-    seconds_at_most  of the whole budget: a search may need it, for its questions get dearer as a release grows
+    status      "to do" or "to reuse"; reuse takes nothing
+    units       number of units for workers; 0 if this process does it alone
+    way         widths: "whole", or "partitions" if the table does not fit a worker; searches for feasible tables:
+                "whole", or "slices" above `release.cells_per_slice` cells
+    memory_mib  of the largest worker
+    seconds     wall time at the measured speed; None if not measured
+    seconds_at_most  if a search needs its whole budget, since evaluations get slower
     """
 
     name: str
@@ -90,19 +90,16 @@ class StagePlan:
 
 
 def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict[str, Any]:
-    """Sizes, memory and disk, then stages with their units, memory and time, projected from trials on a worker.
+    """Return sizes, memory, disk, and the units, memory and time of each stage, from test runs on a worker.
 
-    Where it is `quick` nothing is tried, and there are no times.
-
-    Reads the table, and touches nothing but temporary files. SdcError, with what is needed and what is allowed, where
-    a worker would need more memory than `execution.memory_per_worker`, this process more than workers of this machine
-    leave it, or the run folder more room than the disk has.
+    With `quick` there are no test runs and no times. Reads the table and writes only temporary files. SdcError with
+    needed and allowed amounts if a worker, this process or the disk is too small.
     """
     begun = time.perf_counter()
     counted = build.counted(executor)
     table, known, origin = build.with_earlier(counted)
     build = replace(build, given=origin)
-    # the one stage that is run and not tried: all others need its table
+    # this stage is run in full, since all others need its table
     seconds = time.perf_counter() - begun
     at_risk = len(build.settings().criteria.pool(table).at_risk)
     check_names(build, known, table)
@@ -142,22 +139,22 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
 
 
 def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
-    """What trials run on: one worker of this machine with the memory that the build's have, whatever their cluster."""
+    """Return the executor of test runs: one local worker with the build's memory."""
     if execution.cluster == "in-process":
         return execution
-    # one, because the time of a unit is what is tried; how many run at once is multiplied afterwards
+    # one worker, to time single units
     return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // MIB}MiB")
 
 
 def _free_bytes(folder: Path) -> int:
-    """Room on the disk that the folder is on, or would be."""
-    # the folder is made by the build, not by its plan
+    """Return the free bytes of the folder's disk."""
+    # the build creates the folder, not the plan
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 
 
 def _may_draw(config: BuildConfig) -> bool:
-    """Whether a law may have to be sampled: always exact is only `released` under a decomposable release."""
+    """Return whether a law may need sampling; only `released` under a decomposable release is always exact."""
     return config.posterior is not None and (
         config.release.method != "decomposable" or set(config.posterior.laws) != {RELEASED}
     )
@@ -165,7 +162,7 @@ def _may_draw(config: BuildConfig) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """From what was tried, in seconds, to the stages of a build; without trials no seconds."""
+    """Estimates stages from measured seconds of units."""
 
     build: Build
     table: Table
@@ -174,12 +171,12 @@ class _Projection:
     tried: Mapping[str, float]
 
     def stages(self) -> list[StagePlan]:
-        """A stage is reused while all that it needs is, and its outputs are found whole."""
+        """Return the stages; a stage is reused if its needs are reused and its outputs are complete."""
         outputs: dict[str, str] = {}
         plans: list[StagePlan] = []
         for stage in stages_of(self.build.config):
-            # the key of a stage has the outputs of those before: where one must be made anew, what follows is not
-            # looked for
+            # a key contains the outputs of earlier stages, so a stage after a remade one
+            # is remade too
             found = None
             if self.build.is_released:
                 record = self.build.folder.whole(stage.name)
@@ -228,20 +225,20 @@ class _Projection:
         return ""
 
     def _seconds(self, name: str) -> tuple[float, float]:
-        # at an address one, for its scheduler is not asked: a time that more of them shorten
+        # 1 for a scheduler address, which is not contacted
         workers = workers_of(self.build.config.execution) or 1
         if name in ("search", "curve"):
-            chains, asked = self._chains_seconds(workers), self._asked_seconds(workers, self._questions)
+            chains, evaluations = self._chains_seconds(workers), self._evaluation_seconds(workers, self._questions)
             most = 60 * (self.build.config.release.minutes or math.inf)
-            return min(most, chains + asked[0]), min(most, chains + asked[1])
+            return min(most, chains + evaluations[0]), min(most, chains + evaluations[1])
         if name == "posterior":
             return self._posterior_seconds(workers)
         if name == "remedies":
-            least, most = self._asked_seconds(workers, 1, MOST_SECONDS)
-            redesigned = self._redesigned * self._asked_seconds(workers, MOST_ASKED)[0]
+            least, most = self._evaluation_seconds(workers, 1, MOST_SECONDS)
+            redesigned = self._redesigned * self._evaluation_seconds(workers, MOST_ASKED)[0]
             return self._units(name) * least, self._units(name) * most + redesigned
         if name == "assessment":
-            least, most = self._asked_seconds(workers, ASSESSMENTS)
+            least, most = self._evaluation_seconds(workers, ASSESSMENTS)
             return least, most + (self.build.config.seconds_to_sharpen or 0.0) / workers
         known = {
             "table": self.read_seconds,
@@ -252,25 +249,25 @@ class _Projection:
 
     @property
     def _redesigned(self) -> int:
-        """Of how many sub-tables at most it is asked what may go out instead, at coarser levels or merged."""
+        """Maximum number of sub-tables for which alternatives are searched."""
         merged = MOST_MERGED * self.build.config.may_coarsen
         return merged if self.table.schema.levels.is_flat else MOST_REDESIGNED
 
     def _chains_seconds(self, workers: int) -> float:
         annealing = self.build.config.release.annealing
-        # chains run side by side as far as there are workers, and each as a whole
+        # chains run in parallel on the workers
         rounds = -(-annealing.chains // workers) * annealing.steps
         return rounds * self._seconds_of("annealing")
 
     def _posterior_seconds(self, workers: int) -> tuple[float, float]:
-        """Each law exactly; at most where it has to be sampled, and tables to be built again."""
-        asked = self.build.config.posterior or PosteriorConfig()
-        laws = len(laws_of(asked.laws, asked.alpha, self.table.schema))
-        # what a chain throws away is half as much as what it keeps; shorter ones come to as much as the last at most
-        longest = asked.draws if asked.error is None else 2 * max(asked.draws, asked.most_draws)
-        draws = -(-asked.chains // workers) * (1.5 * longest) * self._seconds_of("draws")
-        again = asked.refusals if self.table.schema.cells <= MAX_CELLS else 0
-        each = self._chains_seconds(1) + self._asked_seconds(1, self._questions)[1]
+        """Seconds of exact laws, and at most with sampling and repeated searches."""
+        section = self.build.config.posterior or PosteriorConfig()
+        laws = len(laws_of(section.laws, section.alpha, self.table.schema))
+        # a chain discards half as much as it uses; shorter chains add up to at most the last
+        longest = section.draws if section.error is None else 2 * max(section.draws, section.most_draws)
+        draws = -(-section.chains // workers) * (1.5 * longest) * self._seconds_of("draws")
+        again = section.refusals if self.table.schema.cells <= MAX_CELLS else 0
+        each = self._chains_seconds(1) + self._evaluation_seconds(1, self._questions)[1]
         exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
         return laws * exact, laws * (exact + draws) + again * each / workers
 
@@ -279,41 +276,40 @@ class _Projection:
 
     @property
     def _questions(self) -> int:
-        """The most that a search for a release asks; of curves, of each of their points."""
+        """Maximum evaluations of a search; of curves, of each point."""
         release = self.build.config.release
         if release.method == "bisection":
-            return len(self.table.schema)  # of a list of 2^K at most
+            return len(self.table.schema)  # of at most 2^K sub-tables
         breadth, questions = limits_of(release, len(self.table.schema))
         return Constraints(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
 
-    def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
-        """Of so many questions at the speed found, and of the whole budget for feasible tables, of a reference core.
+    def _evaluation_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
+        """Seconds of evaluations at the measured speed, and of the whole budget on a reference core.
 
-        In small tables every answer is exact, and takes what it takes.
+        In small tables every evaluation is exact, without a budget.
         """
-        # a question is mostly one search after the other, which more workers hardly shorten
-        asked, budget = questions * self._seconds_of("questions"), min(most, self.build.config.release.seconds)
+        # an evaluation is mostly sequential
+        measured, budget = questions * self._seconds_of("questions"), min(most, self.build.config.release.seconds)
         if is_small(self.table.schema):
-            return asked, asked
-        return min(asked or math.inf, budget / workers), budget / workers
+            return measured, measured
+        return min(measured or math.inf, budget / workers), budget / workers
 
     def disk_mib(self, name: str) -> float:
-        """Of a stage, in the run folder."""
         variables, at_risk = len(self.table.schema), len(self._at_risk)
-        # what is not listed here is a few small files
+        # other stages write a few small files
         sizes = {
             "table": self._table_bytes,
             "widths": WIDTH_DISK * listed(self.table, self.build.listing.floor),
             "assessment": 8 * at_risk,
             "confidential": MIB,
-            "release": 8 * variables * len(self.table),  # published tables are smaller than the whole
+            "release": 8 * variables * len(self.table),  # published tables are smaller than the full table
         }
         return sizes.get(name, MIB // 4) / MIB
 
     @cached_property
     def _table_bytes(self) -> int:
         with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
-            # written and weighed, because how well codes compress depends on the table
+            # written to measure its compression
             write_table(self.table, folder)
             return sum(file.stat().st_size for file in Path(folder).iterdir())
 
@@ -322,16 +318,16 @@ class _Projection:
         return self.table.at_risk(self.build.config.risk.small_count)
 
 
-# Trials
+# Test runs
 
 
 @dataclass(frozen=True)
 class UnitKind:
-    """What is tried: the name of a kind of unit, and the settings it depends on."""
+    """What a test run measures: a kind of unit and its settings."""
 
     name: str
     criteria: Criteria
-    floor: int
+    threshold: int
     sweep: SweepPlan
     cells_per_slice: int
     breadth: int | None
@@ -339,7 +335,7 @@ class UnitKind:
 
 
 def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> dict[str, float]:
-    """A trial of each kind of unit that the build's method has: its seconds."""
+    """Run one unit of each kind that the method has; return their seconds."""
     release, searched = build.config.release, build.config.release.method != "decomposable" or build.config.curve
     names = ["widths", *["annealing"] * bool(release.method in ("decomposable", "best") or build.config.curve)]
     names += ["questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
@@ -351,43 +347,42 @@ def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> 
         release.first_dimension,
         release.objective,
     )
-    return {name: next(executor.run(trial, table, [UnitKind(name, *shared)])) for name in names}
+    return {name: next(executor.run(timed_unit, table, [UnitKind(name, *shared)])) for name in names}
 
 
-def trial(table: Table, kind: UnitKind) -> float:
-    """The unit: what this process takes for one of the kind, in seconds.
-
-    A unit of the widths, a proposal, a question about a growing release, a draw.
-    """
-    # levels as variables of their own: that takes no less
+def timed_unit(table: Table, kind: UnitKind) -> float:
+    """Return the seconds of one unit: a unit of the widths, a proposal, an evaluation or a draw."""
+    # levels count as separate variables, which is not faster
     return _KINDS[kind.name](table.flat, kind)
 
 
 def _widths(table: Table, kind: UnitKind) -> float:
-    """Units from all over their list, after the last, which loads the kernels."""
-    if kind.floor:
+    """Time units from all over the list, after the last one, which loads the kernels."""
+    if kind.threshold:
         places = range(len(table.schema))
-        above = [Above(kind.criteria.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
+        above = [
+            Above(kind.criteria.small_count, kind.threshold, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places
+        ]
         return _mean_seconds(widths_above, table, above)
     return _mean_seconds(widths_of_sub_lattice, table, [(kind.criteria.small_count, cut) for cut in kind.sweep.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
-    # the first that runs compiles or loads the kernels, so its time does not count
+    # the first one loads the kernels, so its time does not count
     chosen = [units[-1], *units[:: -(-len(units) // SAMPLE)]]
     times = [_timed(function, table, unit) for unit in chosen]
     return sum(times[1:]) / len(times[1:])
 
 
 def _questions(table: Table, kind: UnitKind) -> float:
-    """Of a release that grows by small sub-tables, the later ones: the first find much that all others use.
+    """Time the later evaluations of an extension by small sub-tables; the first ones fill caches.
 
-    The order of a list by critical widths is not known before there are widths; any does for a trial.
+    The order by critical widths is not known yet; any order does.
     """
     if not len(table.at_risk(kind.criteria.small_count)):
         return 0.0
     variables, ends = range(len(table.schema)), list[float]()
-    small = [st.of(kept) for size in (1, 2, 3) for kept in combinations(variables, size)]
+    small = [st.of(chosen) for size in (1, 2, 3) for chosen in combinations(variables, size)]
     listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criteria.floor), 0, 0)
     evaluator = RiskEvaluator(
         table, _known(table, NOTHING), kind.criteria, effort=Effort(cells_per_slice=kind.cells_per_slice)
@@ -402,17 +397,17 @@ def _annealing(table: Table, kind: UnitKind) -> float:
         return 0.0
     chain = AnnealingChain(_known(table, NOTHING), kind.criteria, objective=kind.objective)
     try:
-        # a step before the clock: it loads the kernels and counts the first marginals
+        # an untimed step loads the kernels and counts the first marginals
         state = chain.step(table, chain.init(table, 0), 1)
-    except ReleaseError:  # not even the one-way sub-tables are safe, which the build will say
+    except ReleaseError:  # not even the one-way sub-tables are safe
         return 0.0
     return _timed(chain.step, table, state, PROPOSALS) / PROPOSALS
 
 
 def _draws(table: Table, kind: UnitKind) -> float:
-    """From draw to draw beside all pairs, which leave chains more moves than most releases.
+    """Time a draw given all pairs, where chains have more moves than under most releases.
 
-    Where they refuse so large a table, of records that exchange beside the pairs of neighbours; 0 where these do too.
+    For large tables, time exchanges of records given pairs of neighbours; 0 if that is refused too.
     """
     known = _known(table, _pairs(table))
     try:
@@ -436,12 +431,12 @@ def _records_draw(table: Table) -> float:
 
 
 def _known(table: Table, release: Release) -> Knowledge:
-    """Structural zeros change little of how long something takes, so that a trial has none."""
+    """Return knowledge without structural zeros, which hardly change times."""
     return Knowledge(table.schema, table.total, release, NO_ZEROS, NO_FACTS)
 
 
 def _pairs(table: Table) -> Release:
-    """All pairs, of as many two-category variables as the dearest outer bound takes where there are enough."""
+    """All pairs of variables, of two-category variables where there are enough: the slowest outer bound."""
     sizes = table.schema.sizes
     dichotomous = [v for v, size in enumerate(sizes) if size == 2][:MAX_DICHOTOMOUS]
     members = dichotomous if len(dichotomous) == MAX_DICHOTOMOUS else range(len(sizes))

@@ -1,4 +1,4 @@
-"""Publications: the release of a build, where it is uploaded to, and what is published outside of a build."""
+"""Publications: the release of a build, its upload, and releases published without a build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.config.file import faults_of
 from sdc.config.publication import LabelsConfig, PublicationConfig
 from sdc.data.source import cause_of, file_system, is_unreached, require_no_password
-from sdc.events import tell
+from sdc.events import emit
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import (
@@ -68,20 +68,20 @@ from sdc.stages.build import Build, Say, Work, effort_settings, plain
 from sdc.stages.report import PAGE
 from sdc.stages.table import check_labels
 from sdc.storage.certificate import Certificate
-from sdc.storage.proofs import keep_proof, proofs_folder
+from sdc.storage.proofs import proofs_folder, save_proof
 from sdc.storage.run_folder import RunFolder, folder_digest, read_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
 
 
 def publish(work: Work, into: Path) -> None:
-    """Clears the release by its certificate, writes the files, and reads them back."""
+    """Clear the release by its certificate, write the files and read them back."""
     build, executor = work.build, work.executor
     config, made, report = build.config, build.made, build.folder.stage(REPORT) / PAGE
-    # nothing but this file speaks for the release: the gate checks all of it again
+    # the gate trusts only this file, and checks all of it
     certificate = made.certificate(ASSESSMENT)
     if certificate.asked != made.found.release:
-        raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
+        raise ReleaseError("the certificate is for another release; nothing is released, run again")
     _require_not_refuted(build, report)
     try:
         require_utility(made.table, made.known, made.found.release, build.settings(executor))
@@ -92,16 +92,19 @@ def publish(work: Work, into: Path) -> None:
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
     if cleared.unproven_cells:
-        work.say(f"release: {cleared.unproven_cells} cells are not proven, let through by risk.accept_undecided")
+        work.say(f"release: {cleared.unproven_cells} cells are not proven, accepted by risk.accept_undecided")
     check_labels(config, made.table.schema)
     texts = _texts(build)
-    write_publication(cleared, build.subject, config.name, into, texts=texts)
-    # from the files as they will be published, still under their temporary name
+    write_publication(cleared, build.gate_input, config.name, into, texts=texts)
+    # check the final files, still under their temporary name
     check_publication(cleared, into, config.name, texts)
 
 
 def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
-    """As `differences` of a release that was made, but of what signs it; errors as when it was made."""
+    """Yield differences between a release and what this version writes, except signatures.
+
+    Errors as for publication.
+    """
     cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS), _texts(build)
     unsigned = replace(texts, about=texts.about.model_copy(update={"signing_key": None}))
     found = differences(cleared, folder, build.config.name, unsigned)
@@ -126,21 +129,18 @@ def _texts(build: Build) -> Texts:
 
 
 def _with_required(build: Build) -> PublicationConfig:
-    """How to publish: what was required has a file of its own, or what goes out of it with merged categories.
-
-    Even where what is released implies it.
-    """
+    """Return the publication settings, with a file for each required sub-table or its recoded form."""
     config, made = build.config, build.made
     if config.totals is not None and config.totals.publish == "instead":
-        return config.publication  # no counts go out
-    required = (t for t in build.settings().wished(made.known).require if t in made.found.release)
+        return config.publication  # no counts are published
+    required = (t for t in build.settings().constraints(made.known).require if t in made.found.release)
     named = (st.label(t, made.table.schema) for t in (*required, *build.coarsened.values()))
     children = dict.fromkeys([*config.publication.children, *named])
     return config.publication.model_copy(update={"children": tuple(children)})
 
 
 def _require_not_refuted(build: Build, report: Path) -> None:
-    """NotReleasableError where sharp bounds prove a cell too narrow, which bounds of the gate alone might not see."""
+    """Raise NotReleasableError if sharp bounds prove a cell too narrow, which the gate's own bounds may miss."""
     if build.config.seconds_to_sharpen is None:
         return
     schema, risk = build.made.table.schema, build.config.risk
@@ -157,20 +157,19 @@ def _require_not_refuted(build: Build, report: Path) -> None:
 
 
 def _weighted(build: Build) -> tuple[RecordWeights, WeightedCertificate] | None:
-    """The weights, and what shows which of their totals may go out; ReleaseError where that is of another rounding."""
-    if (asked := build.config.totals) is None:
+    """Return the weights and their certificate; ReleaseError if it is for another rounding."""
+    if (totals := build.config.totals) is None:
         return None
     shown = read_weighted(build.folder.stage(WEIGHTED), build.made.table.schema)
-    if shown.base != asked.round * UNIT:
-        raise ReleaseError(f"the totals were judged for another rounding than {asked.round}; run again")
+    if shown.base != totals.round * UNIT:
+        raise ReleaseError(f"the totals were judged for another rounding than {totals.round}; run again")
     return build.made.weights, shown
 
 
 def unverified(build: Build, folder: Path, made: bool) -> str:
-    """Why a release may not be public: by the table, the certificate, and the config's publications as they are now.
+    """Return why a release may not be public, or "": by table, certificate and current earlier publications.
 
-    Of one that was not made just now the gate judges the cells without proof again, which the policy "outer" may let
-    through.
+    For a release that was not made just now, the gate judges unproven cells again, if the policy accepts them.
     """
     risk = build.config.risk
     limit = risk.posterior.model_dump() if risk.posterior else None
@@ -193,19 +192,19 @@ def unverified(build: Build, folder: Path, made: bool) -> str:
 
 
 def enter(build: Build, folder: Path, say: Say) -> None:
-    """Notes what is about to be public: in the confidential statement, and last in its ledger."""
+    """Record what is about to be public: the confidential statement first, the ledger last."""
     _write_statement(build, folder)
     try:
         _enter_ledger(build, folder)
-    except BaseException:  # what has no place has no statement either
+    except BaseException:  # no release, no statement
         (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
         raise
 
 
 def _write_statement(build: Build, folder: Path) -> None:
-    """What a release is by, signed by the key that signs it: config, verdict, and digests of all evidence.
+    """Write the signed confidential statement: config, verdict, and digests of all evidence.
 
-    Beside the stages' folders, each of which is whole before there is a release.
+    It lies beside the stage folders, which are complete before there is a release.
     """
     if (key := signing_key(build.config.publication)) is None:
         (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
@@ -224,7 +223,7 @@ def _write_statement(build: Build, folder: Path) -> None:
 
 
 def _enter_ledger(build: Build, folder: Path) -> None:
-    """A release that is not in its ledger has no place."""
+    """Enter the release into its ledger; without an entry it is not published."""
     ledger = build.publications.ledger
     if ledger is None:
         return
@@ -239,7 +238,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE).absolute()),
-        "proof": keep_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
+        "proof": save_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
     }
@@ -247,7 +246,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
 
 
 def _public(folder: Path, ledger: Ledger) -> dict[str, Any]:
-    """All that the files of a release tell, read back from them; the counts by keyed digests."""
+    """Return what the files of a release reveal, read back from them; counts as keyed digests."""
     about = read_json(folder / METADATA)
     tables = read_published(folder) if any(one.get(SUB_TABLE) for one in about["resources"]) else []
     return {
@@ -262,8 +261,8 @@ def release_settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
-    wished = config.release.recorded(include={"require", "reveal_suppressed", *utility})
-    return [config.name, *map(plain, sections), effort_settings(config), wished, _public_key(config)]
+    required = config.release.recorded(include={"require", "reveal_suppressed", *utility})
+    return [config.name, *map(plain, sections), effort_settings(config), required, _public_key(config)]
 
 
 def _public_key(config: BuildConfig) -> str:
@@ -272,7 +271,7 @@ def _public_key(config: BuildConfig) -> str:
 
 
 def check_upload(build: Build) -> None:
-    """ConfigError, before any work, for a URL with a password, or whose protocol needs what is not installed."""
+    """Raise ConfigError early for a URL with a password or a protocol without its package."""
     if (url := build.config.output.upload) is not None:
         try:
             require_no_password(url)
@@ -282,12 +281,11 @@ def check_upload(build: Build) -> None:
 
 
 def upload(build: Build, say: Say) -> str | None:
-    """Where the release of a finished build is now, beside its run folder; None where the config names no place.
+    """Upload the release of a finished build and return its URL; None without `output.upload`.
 
-    What is there of the same release is left as it is. Each other file is read back before SHA256SUMS is written, and
-    that of another release is never replaced: SdcError where there is one, or where the place cannot be written or
-    does not keep what it was given; TemporaryError where it cannot be reached; RunFolderError where the release is not
-    whole.
+    An equal release at the place stays. Other files are read back before SHA256SUMS is written, and another release is
+    never replaced. SdcError if the place has another release, cannot be written or changes files; TemporaryError if it
+    cannot be reached; RunFolderError if the release is not complete.
     """
     if (url := build.config.output.upload) is None:
         return None
@@ -295,19 +293,19 @@ def upload(build: Build, say: Say) -> str | None:
         release = _whole(build)
         with _written(url, release):
             _put(release, url.rstrip("/"))
-        tell("uploaded", f"the release is at {url}")
+        emit("uploaded", f"the release is at {url}")
     say(f"upload: the release is at {url}")
     return url
 
 
 def _whole(build: Build) -> Path:
-    """The release, as its stage made it and no other was begun since."""
+    """Return the complete release; RunFolderError if it is not complete or another one was begun."""
     folder, records = build.folder, build.folder.records()
     release = folder.stage(RELEASE)
     planned = folder.manifest().planned
     is_whole = records.keys() >= {*planned} and release.is_dir() and folder_digest(release) == records[RELEASE].output
     if not is_whole:
-        raise RunFolderError(f"{folder.path} is not whole, so that nothing is uploaded; run the build again")
+        raise RunFolderError(f"{folder.path} is not complete, so nothing is uploaded; run the build again")
     return release
 
 
@@ -319,34 +317,34 @@ def _put(release: Path, url: str) -> None:
     if SUMS in there:
         if files.cat_file(f"{place}/{SUMS}") == own[SUMS].read_bytes():
             return
-        raise SdcError(f"output.upload = {url!r} has another release; name a folder of its own, none is ever replaced")
+        raise SdcError(f"output.upload = {url!r} has another release, which is never replaced; name another folder")
     if foreign := sorted(there - own.keys()):
-        raise SdcError(f"output.upload = {url!r} has files of others, such as {foreign[0]!r}; name an empty folder")
+        raise SdcError(f"output.upload = {url!r} has other files, such as {foreign[0]!r}; name an empty folder")
     for name in [*sorted(own.keys() - {SUMS}), SUMS]:
         files.put_file(str(own[name]), f"{place}/{name}")
         if files.cat_file(f"{place}/{name}") != own[name].read_bytes():
-            raise SdcError(f"output.upload = {url!r} does not keep {name} as it is; see what changes files there")
+            raise SdcError(f"output.upload = {url!r} changes {name}; find out what changes files there")
 
 
 @contextmanager
 def _written(url: str, release: Path) -> Iterator[None]:
-    """What a file system raises, of whatever type, as one error that says where the release is meanwhile."""
+    """Turn any error of a file system into one message that names the local release."""
     try:
         yield
     except SdcError:
         raise
     except Exception as error:
         cause: Any = cause_of(error)
-        left = f"{url} ({type(cause).__name__}); the release is whole in {release}"
+        left = f"{url} ({type(cause).__name__}); the release is complete in {release}"
         if is_unreached(error):
             raise TemporaryError(f"output.upload cannot be reached: {left}, and the next run uploads it") from error
         raise SdcError(
-            f"output.upload cannot be written: {left}; see that the bucket is there, and who may write it by fsspec's "
-            "own configuration, then run again"
+            f"output.upload cannot be written: {left}; check that the bucket exists and that fsspec's "
+            "configuration may write it, then run again"
         ) from error
 
 
-IN_NO_LEDGER = "in no ledger; judged beside nothing published before but what was named"
+IN_NO_LEDGER = "not in a ledger; judged only with the named earlier publications"
 
 
 def publish_release(
@@ -359,27 +357,25 @@ def publish_release(
     about: Mapping[str, Any] | None = None,
     labels: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> str:
-    """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
+    """Publish a found release in a new folder, after the gate has cleared it.
 
-    With what of it goes out in part.
+    The release is in no ledger and was judged only with the named public facts; the returned text says so. For ledgers
+    use a config and `sdc run`.
 
-    It is in no ledger, and was judged beside nothing published before but what was named to the search as public. That
-    is what is returned, in words; where more counts, build by a config with `sdc run`.
+    about   other keys of `publication` in a config, such as period, notes, formats and children
+    labels  by variable label, note, unit and categories, as `labels.variables` in a config
 
-    about   all else that `publication` in a config has, such as period, notes, formats and children
-    labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
-
-    The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
-    ConfigError where the folder exists or cannot be made; InputError for labels of what the table does not have.
+    The folder is written atomically. ReleaseError if the release is not proven or is of another table; ConfigError if
+    the folder exists or cannot be created; InputError for labels of missing variables or categories.
     """
     evaluation, out = found.evaluation, Path(folder).absolute()
     parts = found.suppressed_tables if isinstance(found, FoundRelease) else NO_SUPPRESSED_TABLES
-    criteria, told = evaluation.criteria, {*parts.facts}
-    known = replace(evaluation.known, facts=tuple(fact for fact in evaluation.known.facts if fact not in told))
-    # before the gate, whose checks may take longer
+    criteria, own_facts = evaluation.criteria, {*parts.facts}
+    known = replace(evaluation.known, facts=tuple(fact for fact in evaluation.known.facts if fact not in own_facts))
+    # before the slower checks of the gate
     require_new(out)
     texts = _texts_of(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
-    # the table that was judged, not the one given: the gate compares the two
+    # the judged table, which the gate compares with the given one
     digest = evaluation.pool.table.digest
     small_count, min_width = criteria.small_count, criteria.floor
     certificate = Certificate(digest, known, evaluation.asked, small_count, min_width, evaluation.proof, parts)
@@ -391,35 +387,35 @@ def publish_release(
 
 
 def _texts_of(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) -> Texts:
-    """The texts of a publication; InputError where one is not allowed, or labels what the table does not have."""
+    """Return the texts of a publication; InputError for invalid texts or labels."""
     section = "publication"
     try:
-        said = PublicationConfig.model_validate(about)
+        texts = PublicationConfig.model_validate(about)
         section = "labels"
         named = LabelsConfig.model_validate({"variables": labels}).labels
     except ValidationError as error:
         raise InputError(faults_of(error, BuildConfig, section)) from error
     named.require(table.schema)
-    return Texts(said, named)
+    return Texts(texts, named)
 
 
 def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
-    """The rounded table as the writers of formats take it, called rounded wherever it is listed.
+    """Return the rounded table for the writers of formats, marked as rounded.
 
-    With its totals where all of its margins are rounded too, so that whoever reads it alone knows that they are.
+    It includes totals if all of its margins are rounded, so that readers do not add up cells.
     """
     cells = np.argwhere(rounded.counts > 0)
     found = Table.of(table.schema, cells, rounded.counts[rounded.counts > 0])
     listed = CountTable.of("rounded", title, found, Labels())
     if len(rounded.margins) == (1 << rounded.counts.ndim) - 1:
         listed = replace(listed, totals=True)
-    if not rounded.counts.any():  # else the file would name no category
+    if not rounded.counts.any():  # otherwise the file would name no category
         listed = replace(listed, zeros=True)
     return listed.rounded(found.counts, rounded.base)
 
 
 def require_new(folder: Path) -> None:
-    """ConfigError where a folder to publish in is there, or where it would be is none."""
+    """Raise ConfigError if a folder exists, or its parent does not."""
     if folder.exists():
         raise ConfigError(f"{folder} exists already; name a folder that does not")
     if not folder.parent.is_dir():

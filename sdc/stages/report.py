@@ -1,4 +1,4 @@
-"""The audit report, and the stages that only some configs ask for, which it shows."""
+"""The audit report, and the optional stages that it shows."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from sdc.utility.uniques import Uniques, uniques_by
 from sdc.weighted.choice import choose
 
 PAGE, UTILITY, MEASURES, REDESIGNS = "report.html", "utility.json", "measures.json", "redesigns.json"
-MOST_REDESIGNED, MOST_MERGED = 10, 3  # sub-tables; to merge categories takes as long as to search what is required
+MOST_REDESIGNED, MOST_MERGED = 10, 3  # sub-tables; recoding takes as long as a search of the required ones
 
 
 def curve(work: Work, into: Path) -> None:
-    """Releases of other risk criteria."""
+    """Find the releases of other risk criteria."""
     build, made, settings = work.build, work.build.made, given(work.build.config.curve, "curve")
     points = CurveSearch(
         release_search(made.table, made.known, build.settings(work.executor), made.widths),
@@ -54,7 +54,7 @@ def curve(work: Work, into: Path) -> None:
     )
     results.write_curve(points.run(), into)
     if settings.max_above:
-        # chains that have met no question yet
+        # fresh chains
         chains = release_search(made.table, made.known, build.settings(work.executor), made.widths).decomposable
         limits = settings.threshold, settings.max_above
         likely = LikelyCurve(chains, *limits, lambda point: work.say(_describe_likely_point(point)))
@@ -73,20 +73,20 @@ def _describe_likely_point(point: LikelyPoint) -> str:
 
 
 def remedy(work: Work, into: Path) -> None:
-    """Recodes that free what stopped the release, and what may go out instead."""
+    """Find recodes that free refused sub-tables, and alternatives for them."""
     build, made, settings = work.build, work.build.made, given(work.build.config.remedies, "remedies")
     start = Grown(made.found.release, made.certificate(SEARCH).proof, made.found.steps)
-    searched = build.settings(work.executor)
-    evaluator = searched.evaluator(made.table, made.known)
+    settings_ = build.settings(work.executor)
+    evaluator = settings_.evaluator(made.table, made.known)
     tried = remedies(start, evaluator, settings.variables, lambda remedy: work.say(_describe_remedy(remedy)))
     results.write_remedies(tried, made.table.schema, into)
     merging = MOST_MERGED * build.config.may_coarsen
-    redesigned = [_redesigned(build, searched, t, place < merging) for place, t in enumerate(_refused(build))]
+    redesigned = [_redesigned(build, settings_, t, place < merging) for place, t in enumerate(_refused(build))]
     write_json(into / REDESIGNS, {"redesigns": redesigned})
 
 
 def _refused(build: Build) -> list[SubTable]:
-    """Required sub-tables that were refused, then others."""
+    """Return required sub-tables that were refused, then others."""
     found = build.made.found
     required = () if found.required is None else found.required.refused
     stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
@@ -94,16 +94,15 @@ def _refused(build: Build) -> list[SubTable]:
 
 
 def _redesigned(build: Build, settings: SearchSettings, refused: SubTable, merging: bool) -> dict[str, Any]:
-    """What may go out instead; a sub-table without levels has nothing coarser within that was not asked about."""
+    """Find what may be released instead; a sub-table without levels has only sub-tables that were evaluated already."""
     made, schema = build.made, build.made.table.schema
     has_levels = any(schema.levels.of_axis[v] != 1 << v for v in st.members(refused))
-    asked = made.table, made.known, settings, made.found.release, refused
-    instead = redesigns(*asked, levels=has_levels, merging=merging)
+    shared = made.table, made.known, settings, made.found.release, refused
+    instead = redesigns(*shared, levels=has_levels, merging=merging)
     return {"sub_table": st.names(refused, schema), "instead": [one.facts for one in instead]}
 
 
 def _describe_remedy(remedy: Remedy) -> str:
-    """One line for the progress, without a category."""
     recode = remedy.recode
     name = recode.before.names[recode.variable]
     what = f"leaving out {name}" if recode.leaves_out else f"merging two categories of {name}"
@@ -111,30 +110,36 @@ def _describe_remedy(remedy: Remedy) -> str:
 
 
 def posterior(work: Work, into: Path) -> None:
-    """Laws are kept one by one: a build that is killed goes on after its last whole one."""
+    """Compute posteriors law by law; a killed build continues after the last finished law."""
     build, found = work.build, work.build.made.found
-    asked, table, release = given(build.config.posterior, "posterior"), build.made.table, found.release
+    posterior_config, table, release = given(build.config.posterior, "posterior"), build.made.table, found.release
     cells = table.codes[table.at_risk(build.criteria.small_count)]
-    known, laws = build.made.beside.plus(release), laws_of(asked.laws, asked.alpha, table.schema)
-    held = groups(CellMarginals(table, cells), known, asked.share)
-    sampling = Sampling(asked.draws, asked.chains, asked.seed, asked.error, max(asked.draws, asked.most_draws))
+    known, laws = build.made.beside.plus(release), laws_of(posterior_config.laws, posterior_config.alpha, table.schema)
+    held = groups(CellMarginals(table, cells), known, posterior_config.share)
+    sampling = Sampling(
+        posterior_config.draws,
+        posterior_config.chains,
+        posterior_config.seed,
+        posterior_config.error,
+        max(posterior_config.draws, posterior_config.most_draws),
+    )
 
     checkpoint, kind = work.checkpoint(), tuple[Summary, ...]
-    kept = list(unpacked(kind, checkpoint.found.get("laws"), "laws") or ())
+    finished = list(unpacked(kind, checkpoint.found.get("laws"), "laws") or ())
 
-    def tell_of(found: Summary) -> None:
-        kept.append(found)
-        checkpoint.write("laws", {"laws": packed(kind, tuple(kept))})
-        work.say(_describe_law(found, asked.threshold))
+    def on_law(found: Summary) -> None:
+        finished.append(found)
+        checkpoint.write("laws", {"laws": packed(kind, tuple(finished))})
+        work.say(_describe_law(found, posterior_config.threshold))
 
-    told = summaries(table, known, cells, laws, held, sampling, work.executor, tell_of, tuple(kept))
-    results.write_posteriors(told, held, table.schema, into)
-    if asked.refusals:
+    all_laws = summaries(table, known, cells, laws, held, sampling, work.executor, on_law, tuple(finished))
+    results.write_posteriors(all_laws, held, table.schema, into)
+    if posterior_config.refusals:
         if found.ended_after or found.resumed:
-            again = Refusals.none("the search ended early or was resumed, and no other one goes the same way")
+            again = Refusals.none("the search ended early or was resumed, so it cannot be repeated")
         else:
-            asked_again = build.settings(work.executor), build.config.release.method, release, asked.refusals
-            again = refusals(table, build.made.known, *asked_again, found.suppressed_tables)
+            again_by = build.settings(work.executor), build.config.release.method, release, posterior_config.refusals
+            again = refusals(table, build.made.known, *again_by, found.suppressed_tables)
         work.say(_describe_refusals(again))
         results.write_refusals(again, into)
 
@@ -152,19 +157,19 @@ def _describe_refusals(found: Refusals) -> str:
 
 
 def posterior_settings(build: Build) -> list[Any]:
-    """What it depends on: on the search only where that is done again; not on the report's threshold and losses."""
-    config, asked = build.config, build.config.posterior
+    """Return what posteriors depend on; the search counts only for refusals, thresholds and losses do not count."""
+    config, section = build.config, build.config.posterior
     again = [plain(config.risk), search_settings(config), build.listing.floor, build.listing.most]
-    own = asked and asked.recorded(exclude={"threshold", "losses"})
-    return [config.risk.small_count, own, again if asked and asked.refusals else None]
+    own = section and section.recorded(exclude={"threshold", "losses"})
+    return [config.risk.small_count, own, again if section and section.refusals else None]
 
 
 def uniques(work: Work, into: Path) -> None:
-    """What cannot be estimated is no fault of the release: it is said why."""
-    made, asked = work.build.made, given(work.build.config.uniques, "uniques")
-    weights = made.weights if asked.fraction is None else None
+    """Estimate uniques; a failed estimate is reported, and does not stop the release."""
+    made, section = work.build.made, given(work.build.config.uniques, "uniques")
+    weights = made.weights if section.fraction is None else None
     try:
-        found: Uniques | str = uniques_by(made.table, made.public, asked.fraction, asked.model, weights)
+        found: Uniques | str = uniques_by(made.table, made.public, section.fraction, section.model, weights)
     except InputError as error:
         found = str(error)
     results.write_uniques(found, made.table.schema, into)
@@ -172,10 +177,10 @@ def uniques(work: Work, into: Path) -> None:
 
 
 def attack(work: Work, into: Path) -> None:
-    """What cannot be guessed is no fault of the release: it is said why."""
-    made, asked = work.build.made, given(work.build.config.attack, "attack")
+    """Attack the release; a failed attack is reported, and does not stop the release."""
+    made, section = work.build.made, given(work.build.config.attack, "attack")
     try:
-        attacked = attack_on_public(made.table, made.public, asked.seeds)
+        attacked = attack_on_public(made.table, made.public, section.seeds)
         found: Guesses | str = guesses(attacked, made.table, work.build.criteria.small_count)
     except InputError as error:
         found = str(error)
@@ -184,17 +189,20 @@ def attack(work: Work, into: Path) -> None:
 
 
 def weigh(work: Work, into: Path) -> None:
-    """Totals of weights: which may go out beside the counts, and what shows it."""
-    build, made, asked = work.build, work.build.made, given(work.build.config.totals, "table.weight")
-    certificate, base = made.certificate(ASSESSMENT), asked.round * UNIT
+    """Choose the releasable totals of weights, with their proof."""
+    build, made, section = work.build, work.build.made, given(work.build.config.totals, "table.weight")
+    certificate, base = made.certificate(ASSESSMENT), section.round * UNIT
     known, proof = certificate.knowledge, certificate.proof
-    chosen = choose(made.table, made.weights, known, build.criteria, proof, base, work.executor, asked.programs)
-    work.say(f"weighted: {len(chosen.totals)} tables of totals go out, {len(chosen.withheld)} of the frontier withheld")
+    chosen = choose(made.table, made.weights, known, build.criteria, proof, base, work.executor, section.programs)
+    work.say(
+        f"weighted: {len(chosen.totals)} tables of totals are releasable, {len(chosen.withheld)} of the "
+        "frontier are not"
+    )
     write_weighted(chosen, made.table.schema, into)
 
 
 def report(work: Work, into: Path) -> None:
-    """The audit report."""
+    """Write the audit report."""
     from sdc.report.audit import AuditEvidence, render
 
     build, config, made, folder = work.build, work.build.config, work.build.made, work.build.folder.stage
@@ -234,25 +242,25 @@ def report(work: Work, into: Path) -> None:
         weighted=read_weighted(folder(WEIGHTED), schema) if config.totals else None,
         bad_records=read_json(folder(TABLE) / BAD_RECORDS),
         origin=build.origin,
-        again={one.view: one.again for one in wanted.wished(made.known).protect if wanted.like},
+        again={one.view: one.again for one in wanted.constraints(made.known).protect if wanted.like},
     )
     (into / PAGE).write_text(render(audit), encoding="utf-8")
 
 
 def _measures(build: Build, bounds: CellBounds, posteriors: Sequence[Summary]) -> list[dict[str, Any]]:
-    """Of the release, by the first law that is known, and of the least that might go out; none without a posterior."""
-    if (asked := build.config.posterior) is None:
+    """Return measures of the release by the first computed law, and of the least releases; none without a posterior."""
+    if (section := build.config.posterior) is None:
         return []
     made, rows = build.made, build.made.table.at_risk(build.criteria.small_count)
     summary = next((one for one in posteriors if one.reason is None), posteriors[0])
     own = Measured("this release", made.found.release.sub_tables(made.table.schema), bounds, summary)
     every = (own, *least_releases(made.table, made.known, rows))
-    return [one.facts(asked.threshold, build.losses) for one in every]
+    return [one.facts(section.threshold, build.losses) for one in every]
 
 
 def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:
-    """The list that a bisection asked about."""
+    """Return the list of a bisection."""
     if build.config.release.method != "bisection":
         return ()
-    listed = ordered_list(build.made.widths, build.criteria.floor, wanted.wished(build.made.known))
+    listed = ordered_list(build.made.widths, build.criteria.floor, wanted.constraints(build.made.known))
     return tuple(build.criteria.keeping(build.made.table, build.made.known.zeros, listed))

@@ -1,4 +1,4 @@
-"""The search for a release, and the assessment of what it found."""
+"""The search for a release, and the assessment of the found release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
 from sdc.config.release import ReleaseConfig
 from sdc.deadline import NEVER, Deadline
-from sdc.events import EXECUTION, FAULTS, OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, EventText, heard, tell
+from sdc.events import EXECUTION, LOST, OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, EventText, emit, heard
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import CutShortError, NothingReleasableError
@@ -37,22 +37,22 @@ from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.proofs import write_refutations
 from sdc.storage.results import write_assessment, write_search
 
-FEW = 3  # questions, by which nobody knows yet how long others take
+FEW = 3  # evaluations: too few to estimate the remaining time
 
 
 def search(work: Work, into: Path) -> None:
-    """The release, each question, and the evidence.
+    """Find the release and write its evaluations and evidence.
 
-    Annealing is kept round by round, and a growth as far as it is proven: a build that is killed goes on from there.
+    Checkpoints hold rounds of annealing and proven steps of greedy extension; a killed build continues from them.
     """
     build, say = work.build, work.say
     table, known, release = build.made.table, build.made.known, build.config.release
-    check_names(build, known, table)  # again: the table may be of a build with other settings
+    check_names(build, known, table)  # again: the table may come from a build with other settings
     for line in build.settings().found_before(known):
         say(f"search: {line}")
     for warning in release.warnings:
         say(f"search: warning: {warning}")
-        tell(WARNING, warning)
+        emit(WARNING, warning)
     checkpoint = work.checkpoint()
 
     def keep(state: SearchState) -> None:
@@ -65,28 +65,28 @@ def search(work: Work, into: Path) -> None:
         say(f"search: {name}: {'no release' if first is None else f'{first.sub_tables:,} sub-tables'}")
         return found
 
-    settings, told, faults = build.settings(work.executor), partial(tell, STEP), list[str]()
-    watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
-    listening = heard(EventText(faults.append, *FAULTS), EXECUTION)
+    settings, emit_step, failures = build.settings(work.executor), partial(emit, STEP), list[str]()
+    watch = Watch(QuestionLines(emit_step), keep, lambda step: emit_step(describe_simulated(step, table.schema)))
+    listening = heard(EventText(failures.append, *LOST), EXECUTION)
     with listening, interruptible(release, build.folder.path / f"{SEARCH}.ending") as deadline:
         own = release_search(table, known, settings, build.made.widths, watch, deadline, checkpoint)
         try:
-            found = own.run(release.method, _kept(checkpoint, say), step)
+            found = own.run(release.method, _chains_state(checkpoint, say), step)
         except NothingReleasableError as error:
-            if faults and deadline.is_over:
-                raise CutShortError(faults[-1]) from error
+            if failures and deadline.is_over:
+                raise CutShortError(failures[-1]) from error
             raise
-        if faults and found.ended_after and not found.sub_tables:
-            raise CutShortError(faults[-1])
+        if failures and found.ended_after and not found.sub_tables:
+            raise CutShortError(failures[-1])
         _write(found, build, into, say)
 
 
-def _kept(checkpoint: Checkpoint, say: Say) -> SearchState | None:
-    """Where the chains go on."""
-    kept = checkpoint.found.get(ANNEALING)
-    state = unpacked(SearchState, kept, "state")
-    if kept is not None and state is None:
-        say("search: the checkpoint (annealing) is damaged and is passed over")
+def _chains_state(checkpoint: Checkpoint, say: Say) -> SearchState | None:
+    """Return the saved state of the chains; None if there is none."""
+    saved = checkpoint.found.get(ANNEALING)
+    state = unpacked(SearchState, saved, "state")
+    if saved is not None and state is None:
+        say("search: the checkpoint (annealing) is corrupt and is skipped")
     return state
 
 
@@ -98,17 +98,17 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
     for part in found.suppressed_tables.tables:
         if part.base:
             say(f"search: {part.label(table.schema)} rounded to multiples of {part.base}")
-    requests = build.settings().wished(build.made.known).protect
+    requests = build.settings().constraints(build.made.known).protect
     suppressed = suppressions(found.evaluation, found.suppressed_tables, requests)
-    for told in suppressed:
-        say(f"search: {told.sub_table}: {told.text}")
-    for warning in filter(None, (told.warning for told in suppressed)):
+    for each in suppressed:
+        say(f"search: {each.sub_table} suppressed, {each.text}")
+    for warning in filter(None, (each.warning for each in suppressed)):
         say(f"search: warning: {warning}")
-    for growth, holds in found.resumed.items():
+    for phase, holds in found.resumed.items():
         if holds:
-            say(f"search: resumed from a checkpoint ({growth}); the release is proven, and may be another one")
+            say(f"search: resumed from a checkpoint ({phase}); the release is proven, but may differ")
         else:
-            say(f"search: the checkpoint ({growth}) does not hold for this search and is passed over")
+            say(f"search: the checkpoint ({phase}) does not match this search and is skipped")
     if found.ended_after:
         far = ", ".join(f"{part} {number}" for part, number in found.ended_after.items())
         say(f"search: ended early ({far}); the release is proven, another run may end elsewhere")
@@ -120,16 +120,16 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
 
 @contextmanager
 def interruptible(release: ReleaseConfig, marker: Path) -> Iterator[Deadline]:
-    """The deadline of a search that the first interrupt from the keyboard ends too, by the marker.
+    """Yield a deadline that the first interrupt from the keyboard also ends, by the marker.
 
-    Not where decisions are to tell nothing: how far they got would.
+    `simulatable` has none: the point reached depends on the data and could reveal something about them.
     """
     if release.method == "simulatable":
         yield NEVER
         return
-    marker.unlink(missing_ok=True)  # of a build that was killed
+    marker.unlink(missing_ok=True)  # of a killed build
     try:
-        with first_interrupt(marker.touch, "the search ends with what is proven so far"):
+        with first_interrupt(marker.touch, "the search ends with the release proven so far"):
             yield Deadline.of(release, marker)
     finally:
         marker.unlink(missing_ok=True)
@@ -138,36 +138,35 @@ def interruptible(release: ReleaseConfig, marker: Path) -> Iterator[Deadline]:
 def certificate_of(
     build: Build, release: Release, proof: Proof, parts: SuppressedTables = NO_SUPPRESSED_TABLES
 ) -> Certificate:
-    """The evidence about a release under this build's table and risk criterion."""
+    """Return the evidence about a release under this build's table and criterion."""
     made, risk = build.made, build.config.risk
     digest = made.table.digest
     return Certificate(digest, made.known, release, risk.small_count, risk.min_width, proof, parts)
 
 
 def search_settings(config: BuildConfig) -> dict[str, Any]:
-    """What the search depends on: each on settings of its own."""
-    # what does not change a stage must not be in its key, or a rerun would do the work again
+    """Return the settings of the search; other methods' settings do not count."""
+    # settings without effect must not change the key
     unused = {name for name in ("annealing", "simulatable") if config.release.method not in SETTINGS_OF[name]}
-    return config.release.recorded(exclude={*unused, "previous_pattern", "at_least"})  # the one by what is in it
+    return config.release.recorded(exclude={*unused, "previous_pattern", "at_least"})  # like counts by its content
 
 
 class QuestionLines:
-    """Says a line about each question for the progress; none about sub-tables that cannot be added, there are too many.
+    """Prints a line for each successful evaluation, and sends progress events.
 
-    And tells of each question, and of what is left at most: questions, and seconds as the last ones took them. So both
-    go to 0 with the work.
+    Failed ones are too many to print. The events have the remaining evaluations and seconds, which both go to 0.
     """
 
     def __init__(self, say: Say = lambda text: None, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
-        self._told = list[tuple[SearchStep, float]]()
+        self._recent = list[tuple[SearchStep, float]]()
 
     def __call__(self, step: SearchStep) -> None:
-        tell(QUESTION, logger=QUESTIONS)
-        # one growth after another is told of
-        self._told = [*(one for one in self._told[-LATELY:] if one[0].phase == step.phase), (step, self._clock())]
+        emit(QUESTION, logger=QUESTIONS)
+        # only the current phase counts
+        self._recent = [*(one for one in self._recent[-LATELY:] if one[0].phase == step.phase), (step, self._clock())]
         if step.phase in GROWING:
-            tell(OUTLOOK, self._outlook, logger=QUESTIONS)
+            emit(OUTLOOK, self._outlook, logger=QUESTIONS)
         answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
         if step.phase in ("everything", "bisection"):
             what = "all" if step.phase == "everything" else "the first"
@@ -178,45 +177,43 @@ class QuestionLines:
 
     @property
     def _outlook(self) -> str:
-        steps, moments = zip(*self._told, strict=True)
-        said = outlook(steps)
+        steps, moments = zip(*self._recent, strict=True)
+        ahead = outlook(steps)
         if len(steps) <= FEW or not steps[-1].left:
-            return said
+            return ahead
         each = (moments[-1] - moments[0]) / (len(moments) - 1)
-        return f"{said}, at most {steps[-1].left * each:.0f} s if each takes as long as these"
+        return f"{ahead}, at most {steps[-1].left * each:.0f} s if each takes as long as these"
 
 
 def describe_round(state: SearchState) -> str:
-    """One line for the progress of the chains."""
     values = sorted((chain.best.value for chain in state.chains), reverse=True)
     agreed = f", agreed {state.agreed} rounds" if state.agreed else ""
     return f"search: annealing round {state.round}: best values {', '.join(f'{v:.12g}' for v in values[:8])}{agreed}"
 
 
 def describe_simulated(step: SimulatedStep, schema: Schema) -> str:
-    """One line for the progress of decisions that tell nothing."""
     answer = "accepted" if step.accepted else "refused"
     named = st.label(step.added, schema)
     return f"search: {named} beside {step.length} sub-tables: {answer}, {step.breaking} draws break the criterion"
 
 
 def assess(work: Work, into: Path) -> None:
-    """What the search proved is proven again from its certificate; then every cell is bounded as far as can be."""
+    """Prove the release again from its certificate, and bound every at-risk cell."""
     build, made = work.build, work.build.made
-    in_part = made.found.suppressed_tables
-    evaluator = build.settings(work.executor).evaluator(made.table, made.beside, in_part.before(made.known))
+    parts = made.found.suppressed_tables
+    evaluator = build.settings(work.executor).evaluator(made.table, made.beside, parts.before(made.known))
     release, schema = made.found.release, made.table.schema
-    # from the files: what is published rests on what was written, not on what the search remembers
+    # from the files: publication relies on them, not on the memory of the search
     evaluator.learn(made.certificate(SEARCH).proof, release)
     evaluation, bounds = evaluator.examine(release)
     by = None
     if (seconds := build.config.seconds_to_sharpen) is not None:
-        # part by part: a build that is killed goes on without those that are done
+        # by parts: a killed build continues after the finished ones
         checkpoint = work.checkpoint()
         evaluation, bounds, by = evaluator.sharpen(evaluation, bounds, seconds, checkpoint.found, keeping(checkpoint))
     low, high = evaluation.margin
     work.say(f"assessment: min width {low} to {high}, {evaluation.assessment.open_cells} cells undecided")
     if evaluation.assessment.sharpness is not None:
-        work.say(f"assessment: {evaluation.assessment.sharpness.told('at-risk cell', seconds)}")
+        work.say(f"assessment: {evaluation.assessment.sharpness.described('at-risk cell', seconds)}")
     write_assessment(evaluation.assessment, bounds, schema, into, by)
-    write_certificate(certificate_of(build, release, evaluation.proof, in_part), schema, into)
+    write_certificate(certificate_of(build, release, evaluation.proof, parts), schema, into)

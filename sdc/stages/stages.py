@@ -1,7 +1,7 @@
-"""The stages of a build: one table of them, and how they are run.
+"""The stages of a build and how they run.
 
-A stage reads the folders of earlier stages and writes its own. Its key is the digest of all that its outputs depend on,
-so that a rerun takes over whatever was made with the same key.
+A stage reads folders of earlier stages and writes its own. Its key is the digest of all inputs, so a rerun reuses
+stages with equal keys.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from sdc import run_format as names
 from sdc.canonical import digest_of
 from sdc.config.build import ELSEWHERE, BuildConfig
-from sdc.events import FAILED, FINISHED, STARTED, tell
+from sdc.events import FAILED, FINISHED, STARTED, emit
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import give_back
 from sdc.model.errors import ReleaseError, SdcError
@@ -32,22 +32,22 @@ from sdc.stages.build import Build, Say, Step, Work, directly, effort_settings, 
 from sdc.storage.run_folder import StageRecord, code_digest, folder_digest
 from sdc.version import VERSION, deciding
 
-MOST_RUNS = 3  # of one build, where others publish meanwhile
+MOST_RUNS = 3  # if others publish meanwhile
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
+    """`needs` names earlier stages, `sections` the parts of the config that its outputs depend on.
 
-    make     fills its folder
-    fault    what is wrong with outputs that were found, or made just now; nothing where they are right
-    enter    what is noted or said elsewhere before outputs have their place; where that fails they have none
-    require  refuses a table that does not fit, before anything is made of it
-    asked    whether a build of the config has it; of its needs only those are meant that the build has
-    version  its STAGE_VERSION: raise it with each change of the code that may change its outputs, see CONTRIBUTING.md
-    task     what it is called as a task, where not by its name
+    make        fills the folder
+    error       what is wrong with existing or new outputs, or ""
+    enter       notes before the outputs are moved into place; if it fails, they are not
+    require     refuses a table that does not fit, before any work
+    configured  whether a build of the config has this stage; needs that are not configured do not count
+    version     STAGE_VERSION: raise it with each change that may change outputs, see CONTRIBUTING.md
+    task        name of the task, if not the stage's name
     """
 
     name: str
@@ -55,19 +55,19 @@ class Stage:
     needs: tuple[str, ...]
     sections: Callable[[Build], Any]
     make: Callable[[Work, Path], None]
-    fault: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
+    error: Callable[[Build, Path, bool], str] = lambda build, folder, made: ""
     enter: Callable[[Build, Path, Say], None] = lambda build, folder, say: None
     require: Callable[[Build, Table], None] = lambda build, table: build.needs.require(table)
-    asked: Callable[[BuildConfig], Any] = lambda config: True
+    configured: Callable[[BuildConfig], Any] = lambda config: True
     version: int = 1
     task: str = ""
 
     def key(self, build: Build, outputs: Mapping[str, str] | None = None) -> str:
-        """Digest of all that its outputs depend on, given the digests of earlier stages' outputs, or as they are."""
+        """Return the digest of all inputs; outputs of earlier stages are given, or read from the manifest."""
         if outputs is None:
             outputs = {name: record.output for name, record in build.folder.records().items()}
-        # outputs, not keys: a stage that came out the same by another version or other settings is the same to what
-        # follows. The first has the data for its input
+        # outputs, not keys: equal results of another version or other settings count as equal
+        # The first stage has the data as input
         inputs = {name: outputs[name] for name in self.needs} or build.digests["data"]
         return digest_of([self.name, self.version, deciding(), self.sections(build), inputs])
 
@@ -118,7 +118,7 @@ CURVE = Stage(
     needs=(names.TABLE, names.WIDTHS),
     sections=lambda build: [plain(part) for part in (build.config.curve, build.config.risk, build.config.release)],
     make=report.curve,
-    asked=lambda config: config.curve,
+    configured=lambda config: config.curve,
 )
 REMEDIES = Stage(
     names.REMEDIES,
@@ -132,24 +132,24 @@ REMEDIES = Stage(
         {name: list(levels) for name, levels in build.config.table.hierarchies.items()},
     ],
     make=report.remedy,
-    asked=lambda config: config.remedies,
+    configured=lambda config: config.remedies,
 )
 POSTERIOR = Stage(
     names.POSTERIOR,
-    "says what an intruder may hold likely",
+    "computes an intruder's posterior",
     needs=(names.TABLE, names.SEARCH),
     sections=report.posterior_settings,
     make=report.posterior,
-    asked=lambda config: config.posterior,
+    configured=lambda config: config.posterior,
     version=2,
 )
 UNIQUES = Stage(
     names.UNIQUES,
-    "says how probably sample uniques are population uniques",
+    "estimates which sample uniques are population uniques",
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: plain(build.config.uniques),
     make=report.uniques,
-    asked=lambda config: config.uniques,
+    configured=lambda config: config.uniques,
 )
 ATTACK = Stage(
     names.ATTACK,
@@ -157,7 +157,7 @@ ATTACK = Stage(
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: plain(build.config.attack),
     make=report.attack,
-    asked=lambda config: config.attack,
+    configured=lambda config: config.attack,
 )
 WEIGHTED = Stage(
     names.WEIGHTED,
@@ -168,13 +168,13 @@ WEIGHTED = Stage(
         build.config.totals and build.config.totals.recorded(exclude={"publish"}),
     ],
     make=report.weigh,
-    asked=lambda config: config.totals,
+    configured=lambda config: config.totals,
 )
-ASKED = (CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK, WEIGHTED)  # that only some configs ask for
+OPTIONAL = (CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK, WEIGHTED)  # only in some configs
 REPORT = Stage(
     names.REPORT,
     "writes the audit report",
-    needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, *ASKED)),
+    needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, *OPTIONAL)),
     sections=lambda build: build.config.recorded(exclude=ELSEWHERE),
     make=report.report,
     version=2,
@@ -186,7 +186,7 @@ RELEASE = Stage(
     needs=(names.TABLE, names.SEARCH, names.ASSESSMENT, names.WEIGHTED),
     sections=release.release_settings,
     make=release.publish,
-    fault=release.unverified,
+    error=release.unverified,
     enter=release.enter,
     task="publish",
 )
@@ -196,19 +196,19 @@ ALONE = (
     replace(SWEEP[0], enter=table.require_at_risk),
     replace(SWEEP[1], require=lambda build, table: build.needs.require_sweep(table)),
 )
-"""The stages of a sweep with no build after it; what they make is the same."""
+"""The stages of a sweep without a build; their outputs are the same."""
 
 
 def stages_of(config: BuildConfig) -> tuple[Stage, ...]:
-    """The stages of a build; those that only some configs ask for come before the report, which shows them."""
+    """Return the stages of a config; optional ones come before the report, which shows them."""
     *first, last, published = STAGES
-    stages = [*first, *(stage for stage in ASKED if stage.asked(config) is not None), last, published]
+    stages = [*first, *(stage for stage in OPTIONAL if stage.configured(config) is not None), last, published]
     own = {stage.name for stage in stages}
     return tuple(replace(stage, needs=tuple(name for name in stage.needs if name in own)) for stage in stages)
 
 
 def run_all(build: Build, executor: Executor = IN_PROCESS, say: Say = lambda text: None) -> list[StageRecord]:
-    """The whole build in this process, without Prefect."""
+    """Run the whole build in this process, without Prefect."""
     stages = stages_of(build.config)
 
     def run(build: Build) -> list[StageRecord]:
@@ -219,24 +219,24 @@ def run_all(build: Build, executor: Executor = IN_PROCESS, say: Say = lambda tex
 
 
 def beside_all(build: Build, run: Callable[[Build], Made], say: Say) -> tuple[Build, Made]:
-    """Runs a build, anew and beside all that is public where others have published meanwhile; and which build ran.
+    """Run a build, and repeat it if others publish meanwhile; return the build that ran.
 
-    What was judged without them has no place in the ledger, and stays unpublished. MovedError where they publish
-    during each of so many runs. RunFolderError as `Build.require_result`.
+    A release that was judged without their publications is not published. MovedError if they publish during each of
+    MOST_RUNS runs; RunFolderError as `Build.require_result`.
     """
     for _ in range(MOST_RUNS - 1):
         build.require_result()
         try:
             return build, run(build)
         except MovedError as error:
-            say(f"{error}; it is run again now")
-            build = replace(build)  # nothing that was read is kept
+            say(f"{error}; running again")
+            build = replace(build)  # nothing cached stays
     build.require_result()
     return build, run(build)
 
 
 def run_stages(build: Build, stages: Sequence[Stage], executor: Executor, say: Say, step: Step = directly) -> list[Any]:
-    """Each stage as a step, given what the steps of stages that it needs gave; what every step gave."""
+    """Run each stage as a step with the results of its needs; return all results."""
     made = dict[str, Any]()
     for stage in stages:
         before = [made[name] for name in stage.needs if name in made]
@@ -245,32 +245,32 @@ def run_stages(build: Build, stages: Sequence[Stage], executor: Executor, say: S
 
 
 def run_stage(stage: Stage, build: Build, executor: Executor, say: Say, step: Step = directly) -> StageRecord:
-    """Takes the stage over from a build that made it with the same key, or makes it; notes it in the manifest."""
+    """Reuse the outputs of an equal key, or make the stage; record it in the manifest."""
     folder, measured = build.folder, Measured(executor)
     work = Work(build, stage.name, stage.key(build), measured, say, step)
-    with _told(stage, folder.path):
-        # looked for before memory is asked for: what is there needs none
+    with _logged(stage, folder.path):
+        # look first: existing outputs need no memory
         found = _of_released(stage, work) if build.is_released else _adopted(stage, work)
         found = found or _made(stage, work)
-    # after the record: killed between, a build finds the stage and no longer needs the checkpoint
+    # after the record: a build killed in between finds the stage without the checkpoint
     (folder.path / f"{stage.name}.checkpoint.json").unlink(missing_ok=True)  # of version 0.1
     shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
     line, facts = f"{stage.name}: {found.status} in {found.seconds:.1f} s", asdict(found)
     say(line)
-    tell(FINISHED, line, stage=stage.name, units=measured.units, **{fact: facts[fact] for fact in MEASURED})
+    emit(FINISHED, line, stage=stage.name, units=measured.units, **{fact: facts[fact] for fact in MEASURED})
     return found
 
 
 @contextmanager
-def _told(stage: Stage, run_folder: Path) -> Iterator[None]:
-    """The log has that the stage began, and where it fails, why."""
-    tell(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
+def _logged(stage: Stage, run_folder: Path) -> Iterator[None]:
+    """Log that the stage started, and why it failed."""
+    emit(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
     try:
         yield
     except BaseException as error:
         if isinstance(error, SdcError):
             file_detail(error, run_folder)
-        tell(FAILED, str(error), stage=stage.name, error=type(error).__name__)
+        emit(FAILED, str(error), stage=stage.name, error=type(error).__name__)
         raise
 
 
@@ -281,42 +281,42 @@ def _made(stage: Stage, work: Work) -> StageRecord:
         stage.require(build, build.made.table)
     with folder.writing(stage.name, public=stage.name == names.RELEASE) as into:
         stage.make(work, into)
-        give_back()  # what is looked at now is read anew
-        if fault := stage.fault(build, into, True):
-            raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
+        give_back()  # the outputs are read again below
+        if error := stage.error(build, into, True):
+            raise ReleaseError(f"{stage.name}: {error}; nothing is released")
         stage.enter(build, into, work.show)
-        return _record(work, folder_digest(into), "done")  # known before it is there: what is there is always known
+        return _record(work, folder_digest(into), "done")  # recorded before it is moved into place
 
 
 def _adopted(stage: Stage, work: Work) -> StageRecord | None:
     def holds(found: Path) -> bool:
-        if fault := stage.fault(work.build, found, False):
-            work.say(f"{stage.name}: what was found is not taken over, {fault}")
+        if error := stage.error(work.build, found, False):
+            work.say(f"{stage.name}: existing outputs are not reused: {error}")
         else:
             stage.enter(work.build, found, work.show)
-        return not fault
+        return not error
 
     output = work.build.folder.adopt(stage.name, work.key, holds)
     return None if output is None else _record(work, output, "reused")
 
 
 def _of_released(stage: Stage, work: Work) -> StageRecord | None:
-    """What a build with a release has of the stage, whichever version made it; None where that is not whole.
+    """Return a published build's outputs of the stage, of any version; None if they are not complete.
 
-    ReleaseError where a release/ is there that does not hold: it is never made again in place.
+    ReleaseError if release/ exists but is not valid: it is never replaced.
     """
     build, path = work.build, work.build.folder.stage(stage.name)
     record = build.folder.whole(stage.name)
     if stage.name == names.RELEASE and path.exists():
-        fault = stage.fault(build, path, False)
-        if fault or record is None:
-            fault = fault or "its files are not what the manifest recorded"
+        error = stage.error(build, path, False)
+        if error or record is None:
+            error = error or "its files differ from the manifest"
             raise ReleaseError(
-                f"{path} is there and does not hold: {fault}. It is not made again in place: put back what was "
+                f"{path} is not valid: {error}. It is never replaced: restore what was "
                 "published, or make a new build of this config with sdc run --again"
             )
         stage.enter(build, path, work.show)
-    # with the key that it was made with: no other build is to take it for what this version makes
+    # keep the original key, so that no other build reuses it as this version's output
     return None if record is None else _record(replace(work, key=record.key), record.output, "reused")
 
 
@@ -330,9 +330,9 @@ def _record(work: Work, output: str, status: str) -> StageRecord:
 
 
 def written_by() -> dict[str, str]:
-    """The versions that the bytes of published files depend on."""
+    """Return the versions that the bytes of published files depend on."""
     own = {"sdc": VERSION, "code": code_digest()[:12], "zlib": zlib.ZLIB_RUNTIME_VERSION}
     for name in ("jinja2", "pyarrow", "xlsxwriter"):
-        with suppress(importlib.metadata.PackageNotFoundError):  # the last is of an extra
+        with suppress(importlib.metadata.PackageNotFoundError):  # xlsxwriter is in an extra
             own[name] = importlib.metadata.version(name)
     return own

@@ -1,4 +1,4 @@
-"""The table: whether settings fit it, and its stages, which count it and find its critical widths."""
+"""The table: checks of settings, and the stages that count it and find its critical widths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sdc.config.build import BuildConfig
 from sdc.config.release import ReleaseConfig
 from sdc.config.table import FILES
 from sdc.deadline import Deadline
-from sdc.events import WARNING, tell
+from sdc.events import WARNING, emit
 from sdc.intruder.summary import laws_of
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
@@ -39,21 +39,20 @@ from sdc.storage.runs import last_finished
 from sdc.storage.weighted import write_weights
 from sdc.utility.uniques import check_model, require_persons
 
-WISHES = "release.require, forbid and protect"
+CONSTRAINTS = "release.require, forbid and protect"
 
 
 def check_labels(config: BuildConfig, schema: Schema) -> None:
-    """ConfigError where the table does not have what is labelled."""
-    with fault_of("labels"):
+    """Raise ConfigError for labels of missing variables or categories."""
+    with naming("labels"):
         config.labels.labels.require(schema)
 
 
 def check_before(build: Build) -> None:
-    """What columns and config alone tell, before a record is read, by the same errors as later.
+    """Check what columns and config show before records are read.
 
-    InputError where parts or earlier publications are not what the settings say of them, ConfigError where settings
-    name what the table will not have, or need what is not installed. Of levels of earlier publications only the table
-    knows.
+    InputError if parts or earlier publications do not match their settings; ConfigError if settings name missing
+    variables or need missing packages. Levels of earlier publications are checked later, with the table.
     """
     config = build.config
     if config.attack and config.attack.seeds:
@@ -63,16 +62,16 @@ def check_before(build: Build) -> None:
     schema = build.schema
     check_publications(config)
     listed = {variable.name for variable in schema.variables if variable.categories != ("",)}
-    with fault_of("labels"):
+    with naming("labels"):
         config.labels.labels.of_categories(listed).require(schema)
-    with fault_of(WISHES):
+    with naming(CONSTRAINTS):
         Constraints.of(schema, _unweighed(config.release))
     if not config.earlier and config.ledger is None:
         _check_variables(config, build.settings(origin=Provenance()), schema)
 
 
 def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
-    """Without weights of cells, whose categories are not known yet."""
+    """Drop cell weights: their categories are not known yet."""
     if isinstance(release.protect, str):
         return release
     protect = tuple(one.model_copy(update={"cost": None}) for one in release.protect)
@@ -80,11 +79,11 @@ def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
 
 
 def check_names(build: Build, known: Knowledge, table: Table) -> None:
-    """ConfigError where settings do not fit the table and what is known, ReleaseError where a format does not."""
+    """Raise ConfigError if settings do not fit the table, ReleaseError if a format does not."""
     settings, about = build.settings(), build.config.publication
     check_labels(build.config, known.schema)
-    with fault_of(WISHES):
-        constraints = settings.wished(known)
+    with naming(CONSTRAINTS):
+        constraints = settings.constraints(known)
     _check_variables(build.config, settings, known.schema)
     children = (st.parse(child, known.schema) for child in about.children)
     wanted = dict.fromkeys([*constraints.require, *(part.view for part in constraints.protect), *children])
@@ -95,31 +94,31 @@ def check_names(build: Build, known: Knowledge, table: Table) -> None:
 
 
 def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Schema) -> None:
-    """ConfigError where settings name variables that the table does not have."""
-    # made, and not kept: what is wanted is the refusal
-    with fault_of("release.demand"):
+    """Raise ConfigError if settings name missing variables."""
+    # results are dropped; only the errors matter
+    with naming("release.demand"):
         settings.requests(schema)
-    with fault_of("release.weights"):
+    with naming("release.weights"):
         settings.weights(schema)
-    with fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
+    with naming(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
-    with fault_of("risk.attribute_disclosure.sensitive"):
+    with naming("risk.attribute_disclosure.sensitive"):
         settings.criteria.check(schema)
     signing_key(config.publication)
-    with fault_of("publication.children"):
+    with naming("publication.children"):
         for name in chain(*(child.split("*") for child in config.publication.children)):
             schema.index(name.strip())
-    if (asked := config.posterior) is not None:
-        with fault_of(f"posterior.laws = {list(asked.laws)!r}"):
-            laws_of(asked.laws, asked.alpha, schema)
+    if (posterior := config.posterior) is not None:
+        with naming(f"posterior.laws = {list(posterior.laws)!r}"):
+            laws_of(posterior.laws, posterior.alpha, schema)
     if config.uniques is not None and (model := config.uniques.model) is not None:
-        with fault_of(f"uniques.model = {model!r}"):
+        with naming(f"uniques.model = {model!r}"):
             check_model(model, schema)
 
 
 @contextmanager
-def fault_of(setting: str) -> Iterator[None]:
-    """Says which setting an input error is about."""
+def naming(setting: str) -> Iterator[None]:
+    """Prefix an input error with its setting, as a ConfigError."""
     try:
         yield
     except InputError as error:
@@ -130,13 +129,13 @@ NARROWEST = 10
 
 
 def count(work: Work, into: Path) -> None:
-    """Records counted, and what is known of them before anything is released."""
+    """Count the records, and write what is known before the release."""
     build, say = work.build, work.say
     counted = build.counted(work.executor)
     table, known, origin = build.with_earlier(counted)
     for source in origin.sources:
-        say(f"table: published before, and judged together with all else: {source}")
-    # as soon as there is a schema, though only the search will use them: hours earlier
+        say(f"table: published before, and judged together: {source}")
+    # checked as soon as there is a schema, hours before the search
     build = replace(build, given=origin)
     check_names(build, known, table)
     if build.config.release.coarsens:
@@ -145,31 +144,34 @@ def count(work: Work, into: Path) -> None:
         )
         for sub_table, level in origin.tried:
             left = table.schema.sizes[table.schema.index(level)]
-            say(f"table: {sub_table} may go out by {level}, of {left} categories")
+            say(f"table: {sub_table} may be recoded to {level}, with {left} categories")
         for sub_table in origin.left:
-            say(f"table: told to end before it was found which categories of {sub_table} to merge")
+            say(f"table: interrupted before a recoding of {sub_table} was found")
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
-    for (variable, fault), records in counted.set_aside.items():
-        say(f"table: {records} records set aside: {variable}: {fault.value}")
+    for (variable, kind), records in counted.set_aside.items():
+        say(f"table: {records} records excluded: {variable}: {kind.value}")
     for variable, named in counted.unmet.items():
-        say(f"table: of what the config names of {variable!r} no record has {len(named)}; the audit report lists them")
+        say(
+            f"table: no record has {len(named)} of the categories that the config names of {variable!r}; see "
+            "the audit report"
+        )
     for warning in warnings_of(counted.sums):
         say(warning)
-        tell(WARNING, warning)
+        emit(WARNING, warning)
     write_table(table, into, parts=build.config.table.partitions_of(len(table)))
     write_known(known, into, **origin.facts)
     if counted.weights is not None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")
         if build.config.uniques is not None and build.config.uniques.fraction is None:
-            with fault_of("uniques"):
+            with naming("uniques"):
                 require_persons(table, counted.weights)
         write_weights(counted.weights, into)
     write_json(into / BAD_RECORDS, counted.facts)
 
 
 def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
-    """Says where there are a fifth fewer records than in the last finished run of that name: a part may be missing."""
+    """Warn if there are a fifth fewer records than in the last finished run of the name: a part may be missing."""
     last = last_finished(build.folder)
     if last is None or not (last.stage(TABLE) / BAD_RECORDS).is_file():
         return
@@ -177,28 +179,28 @@ def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
     if 5 * records <= 4 * before:
         warning = (
             f"warning: {records} records, {100 * (1 - records / before):.0f} % less than the {before} of the last "
-            f"finished run, {last.path}; if a part is missing, stop, and say in table.expect what must be there"
+            f"finished run, {last.path}; if a part is missing, stop and set table.expect"
         )
         say(warning)
-        tell(WARNING, warning)
+        emit(WARNING, warning)
 
 
 def table_settings(build: Build) -> list[Any]:
-    """What the table depends on, with what says which levels it gets for what may be coarsened."""
+    """Return the settings of the table, with those of recoding if the config has it."""
     release, risk = build.config.release, build.config.risk
     coarsened = [plain(release), plain(risk)] if release.coarsens else ()
-    readers = build.source.readers  # of other kinds nothing, so that their keys are as before
+    readers = build.source.readers  # only these kinds, so that other keys do not change
     return [build.config.table.recorded(exclude=FILES), *coarsened, *([readers] if readers else [])]
 
 
 def sweep(work: Work, into: Path) -> None:
-    """The critical widths of the sub-tables."""
+    """Find the critical widths."""
     build, say = work.build, work.say
     table = build.made.table
     memory, apart = build.needs.sweep(table)
     parts = _parts_of(build) if apart else None
     if parts is not None:
-        say(f"widths: the table does not fit a worker, which reads it in parts, {len(parts.place.parts)} of them")
+        say(f"widths: the table does not fit a worker, so it is read in {len(parts.place.parts)} parts")
     widths = build.settings(work.executor).widths(table, memory, parts)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
     if cut := widths.cut(build.listing.floor):
@@ -207,21 +209,21 @@ def sweep(work: Work, into: Path) -> None:
 
 
 def _parts_of(build: Build) -> PartedTable:
-    """The table's parts as its stage has written them, and as workers must find them."""
+    """Open the table's parts as workers must find them."""
     folder = build.folder.stage(TABLE)
     place = place_of(folder)
     if folder_digest(folder) != build.folder.records()[TABLE].output:
-        raise InputError(f"{folder} was changed since it was written; run again, and the table is counted anew")
+        raise InputError(f"{folder} was changed since it was written; run again to count the table")
     return open_parts(place)
 
 
 def require_at_risk(build: Build, folder: Path, say: Say) -> None:
-    """InputError before the table has its place: of one without at-risk cells no width says anything."""
+    """Raise InputError if no cell is at risk, since widths then have no meaning."""
     warn_of_loss(build, folder, say)
     small_count = build.criteria.small_count
     if not _at_risk_cells(folder, small_count):
         raise InputError(
-            f"no cell of the table has from 1 to {small_count} records, so that none is at risk and there is nothing "
+            f"no cell of the table has from 1 to {small_count} records, so none is at risk and there is nothing "
             "to sweep; raise risk.small_count, or build the release: sdc run"
         )
 
@@ -231,7 +233,7 @@ def _at_risk_cells(folder: Path, small_count: int) -> int:
 
 
 def sweep_facts(build: Build) -> dict[str, Any]:
-    """What a sweep that is done has found: sizes, and the sub-tables of the smallest critical widths first."""
+    """Return the result of a finished sweep: sizes, and the smallest critical widths."""
     folder, widths, small_count = build.folder.stage(TABLE), build.made.widths, build.criteria.small_count
     table, least = open_parts(place_of(folder)), build.criteria.floor
     last = slice(None, -NARROWEST - 1, -1)
@@ -249,15 +251,14 @@ def sweep_facts(build: Build) -> dict[str, Any]:
         "sub_tables": len(widths),
         "visited": widths.visited,
         "min_width": least,
-        "reaching": widths.number_reaching(least) if widths.has_all(least) else None,  # else some are not listed
+        "reaching": widths.number_reaching(least) if widths.has_all(least) else None,  # otherwise some are not listed
         "narrowest": [{"sub_table": st.names(t, table.schema), "critical_width": width} for t, width in narrowest],
     }
 
 
 def sweep_lines(facts: dict[str, Any]) -> Sequence[str]:
-    """The same to read."""
     named = [("*".join(one["sub_table"]) or "(total)", one["critical_width"]) for one in facts["narrowest"]]
-    reaching = f"min width     {facts['reaching']} of them reach the {facts['min_width']} that min_width asks for"
+    reaching = f"min width     {facts['reaching']} of them reach min_width = {facts['min_width']}"
     listed = f", those of critical width {facts['floor']} or more" if facts["floor"] else ""
     cut = [] if facts["cut"] is None else [f"              {facts['cut']}"]
     return [

@@ -1,4 +1,4 @@
-"""Verified anew: a run folder, beside what was published before as that can be read now; and a published folder."""
+"""Verification of run folders, with earlier publications read again, and of published folders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sdc.verify.published.folder import UnverifiedError, verify_published
 from sdc.verify.published.signed import key_of
 from sdc.verify.run_folder import RECORDED, UnreadableError, Verification, verify
 
-_HOW = ("execution", "output", "server")  # sections that no published byte depends on
+_HOW = ("execution", "output", "server")  # sections without effect on published bytes
 
 
 def verify_run(
@@ -40,16 +40,15 @@ def verify_run(
     config: str | Path | None = None,
     settings: Settings = NOTHING_SET,
 ) -> Verification:
-    """Checks all that a run folder claims by its table, release and certificate alone, as `sdc verify` does.
+    """Verify a run folder by its table, release and certificate alone, as `sdc verify` does.
 
-    What was known before is read again from all that the config in the manifest names, where it is there. Then every
-    published file is made again and compared byte by byte, where the same versions wrote it. With `config`, a YAML
-    file, the config in the manifest must say what that file says, with these settings on top. `say` hears what is
-    checked. Whatever does not hold is among the `failures`; RunFolderError for what is no run folder, or has no
-    certificate, ConfigError as `read_config`.
+    Earlier publications are read again if possible. Then every published file is made again and compared, if the same
+    versions wrote it. With `config`, the config in the manifest must equal that file with these settings. `say`
+    receives progress. Problems are in `failures`; RunFolderError for another folder or a missing certificate,
+    ConfigError as `read_config`.
     """
     path = run_at(checked_path(run_folder))
-    asked = None if config is None else read_config(config, settings)
+    expected = None if config is None else read_config(config, settings)
     try:
         found = verify(path, say)
     except UnreadableError as error:
@@ -57,14 +56,16 @@ def verify_run(
     if not found.verified:
         return found
     manifest = read_json(path / MANIFEST)
-    told = manifest["config"]
+    recorded = manifest["config"]
     try:
-        if asked is not None and (other := _difference(asked, BuildConfig.model_validate(told))):
+        if expected is not None and (other := _difference(expected, BuildConfig.model_validate(recorded))):
             what = f"{MANIFEST} has another {other} than {config}; give the config of this build, or build again"
             return replace(found, failures=(what,))
-        if told.get("earlier") or told.get("ledger"):
-            say("verify: what was published before, as it can be read now")
-            found = replace(found, known=_known_anew(path, BuildConfig.model_validate(told), manifest.get(LEDGER_HEAD)))
+        if recorded.get("earlier") or recorded.get("ledger"):
+            say("verify: earlier publications, read again")
+            found = replace(
+                found, known=_known_anew(path, BuildConfig.model_validate(recorded), manifest.get(LEDGER_HEAD))
+            )
         if (path / RELEASE).is_dir():
             say("verify: the published files, made again")
             compared, failures = _made_again(path, manifest)
@@ -72,13 +73,13 @@ def verify_run(
     except SdcError as error:
         return replace(found, failures=(str(error),))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        what = f"{path / TABLE / KNOWN} or the config in {MANIFEST} is damaged: {type(error).__name__}"
+        what = f"{path / TABLE / KNOWN} or the config in {MANIFEST} is corrupt: {type(error).__name__}"
         return replace(found, failures=(f"{what}; run the build again",))
     return found
 
 
 def _known_anew(path: Path, config: BuildConfig, head: str | None) -> str:
-    """Where what was known is known from; an error where what can be read now says other things."""
+    """Return where prior knowledge comes from; an error if earlier publications differ now."""
     try:
         table = read_written_table(path / TABLE)
         known_anew(read_known(path / TABLE, table), table, read_provenance(path / TABLE), config, head)
@@ -89,20 +90,20 @@ def _known_anew(path: Path, config: BuildConfig, head: str | None) -> str:
     return "read again from all that the config names"
 
 
-def _difference(asked: BuildConfig, told: BuildConfig) -> str:
-    """The first setting that two configs of one build do not share, wherever their files lie."""
-    if (asked.ledger is None) != (told.ledger is None):
+def _difference(expected: BuildConfig, recorded: BuildConfig) -> str:
+    """Return the first setting that differs, apart from locations of files."""
+    if (expected.ledger is None) != (recorded.ledger is None):
         return "ledger"
     for section in BuildConfig.model_fields:
-        if section not in _HOW and section_digest(asked, section) != section_digest(told, section):
-            one, other = (config.model_dump(mode="json")[section] for config in (asked, told))
+        if section not in _HOW and section_digest(expected, section) != section_digest(recorded, section):
+            one, other = (config.model_dump(mode="json")[section] for config in (expected, recorded))
             both = isinstance(one, dict) and isinstance(other, dict)
             return f"{section} ({', '.join(k for k in one if one[k] != other[k])})" if both else section
     return ""
 
 
 def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Whether the files of a release are those that this version writes; and each that is not, with the place."""
+    """Compare a release with the files that this version writes; return a summary and each difference."""
     by = next(stage for stage in manifest["stages"] if stage["name"] == RELEASE).get("by", {})
     own, release = written_by(), path / RELEASE
     for name in {**own, **by}:
@@ -115,7 +116,7 @@ def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str
 
 
 def _require_entry(path: Path, config: BuildConfig, head: str | None) -> None:
-    """InputError where the release is not what the ledger has after the head: then others came between, or none."""
+    """Raise InputError unless the release is the ledger's next entry after the head."""
     ledger = read_ledger(Path(config.ledger or ""))
     number = len(ledger.up_to(head or "").entries)
     metadata = SHA256 + hashlib.sha256((path / RELEASE / METADATA).read_bytes()).hexdigest()
@@ -127,14 +128,14 @@ def _require_entry(path: Path, config: BuildConfig, head: str | None) -> None:
 
 
 def verify_folder(folder: Path, key: Path) -> Iterator[tuple[str, str]]:
-    """What is checked and what was found, one after the other.
+    """Yield each check and its result.
 
-    ConfigError where there is no such folder or key, InputError where something does not hold.
+    ConfigError for a missing folder or key, InputError for a failed check.
     """
     if not folder.is_dir():
-        raise ConfigError(f"--published {folder} is no folder; name one that was published")
+        raise ConfigError(f"--published {folder} is not a folder; name a published folder")
     if key.resolve().is_relative_to(folder.resolve()):
-        raise ConfigError(f"--key {key} is in the folder that it is to vouch for; get the signer's key from the signer")
+        raise ConfigError(f"--key {key} is in the folder itself; get the key from the signer")
     if (folder / TIMESTAMP).exists():
         require_packages(str(folder / TIMESTAMP), "rfc3161_client")
     try:
@@ -150,11 +151,11 @@ def _public_key(file: Path) -> Ed25519PublicKey:
     except OSError as error:
         raise ConfigError(f"--key {file} cannot be read: {error.strerror}; name the signer's public key") from error
     except ValueError as error:
-        raise ConfigError(f"--key {file} is no public key of Ed25519 in PEM; name the signer's public key") from error
+        raise ConfigError(f"--key {file} is not an Ed25519 public key in PEM; name the signer's public key") from error
 
 
 def _tables(folder: Path) -> Iterator[tuple[str, str]]:
-    """Whether tables of counts agree with each other in what both count."""
+    """Check that tables of counts agree where they overlap."""
     metadata = read_json(folder / METADATA)
     tables = {tuple(one[SUB_TABLE]) for one in metadata["resources"] if one.get(SUB_TABLE)}
     if "weighted" in metadata or not tables:
@@ -162,5 +163,5 @@ def _tables(folder: Path) -> Iterator[tuple[str, str]]:
     if reason := contradiction(folder):
         raise InputError(f"{folder} is not verified: its tables contradict each other: {reason}; ask the signer")
     parts = {tuple(one[SUB_TABLE]) for one in metadata["resources"] if IN_PART in one}
-    beside = f"; {len(parts)} in part are for sdc check" if parts else ""
-    yield "tables", f"{len(tables - parts)} agree in all that two of them count{beside}"
+    beside = f"; {len(parts)} suppressed or rounded: see sdc check" if parts else ""
+    yield "tables", f"{len(tables - parts)} agree with each other{beside}"

@@ -1,6 +1,6 @@
-"""Kernels before they are needed: what a build or a server will ask is asked of small tables that are made up for it.
+"""Compiles kernels before they are needed, by running builds on small generated tables.
 
-A machine compiles each once, for a minute in all; what is found of these tables is thrown away.
+A machine compiles each kernel once, in about a minute for all. The results are discarded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from sdc.bounds.method import is_small
 from sdc.canonical import digest_of
-from sdc.compiled import kept_folder, no_room, none_yet, not_kept
+from sdc.compiled import cache_folder, no_cache, no_room, none_yet
 from sdc.config.release import ReleaseConfig
 from sdc.model.errors import ReleaseError
 from sdc.model.fact import NO_FACTS
@@ -34,9 +34,9 @@ from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 
 SMALL, LARGER = ((5, 2, 60), (6, 2, 150)), ((6, 3, 120), (9, 2, 100))
-"""Variables, categories and records: small tables, and larger ones for which bounds and evidence are found otherwise.
+"""Variables, categories and records: small tables, and larger ones that use other methods.
 
-Their categories fall off, so that there are many small counts in larger ones.
+Skewed categories give the larger tables many small counts.
 """
 SMALL_COUNT, MIN_WIDTH = 2, 6
 BUDGET = {
@@ -52,7 +52,7 @@ _turn, _warmed = threading.Lock(), set[tuple[str, bool]]()
 
 
 def made_up_tables(*, small: bool = False) -> tuple[Table, ...]:
-    """The same each time; small ones alone, or larger ones too."""
+    """Return the generated tables, always the same."""
     return tuple(_made_up(*shape) for shape in (SMALL if small else SMALL + LARGER))
 
 
@@ -64,14 +64,13 @@ def _made_up(variables: int, categories: int, records: int) -> Table:
 
 
 def known_of(table: Table) -> Knowledge:
-    """Nothing beside the table."""
     return Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)
 
 
 def warm_build(method: str | None, limit: PosteriorLimit | None = None, *, small: bool = False) -> None:
-    """Calls what widths call, and what a search by this method and limit does; None for widths alone.
+    """Run what the widths, and a search by this method and limit, call; None: the widths alone.
 
-    small  of tables for which exact methods answer alone; else of larger ones too
+    small  only tables that exact methods solve; otherwise larger ones too
     """
     criteria = Criteria.of(SMALL_COUNT, MIN_WIDTH, limit)
     release = ReleaseConfig.model_validate({"method": method or "best", **BUDGET})
@@ -79,44 +78,42 @@ def warm_build(method: str | None, limit: PosteriorLimit | None = None, *, small
     for table in made_up_tables(small=small):
         widths = settings.widths(table)
         if method is not None:
-            with suppress(ReleaseError):  # its answer is nobody's, a refusal too
+            with suppress(ReleaseError):  # the result does not matter
                 release_search(table, known_of(table), settings, widths).run(release.method)
 
 
 def warm_once(method: str, schema: Schema) -> None:
-    """As `warm_build` for such a table, where this process has not done it yet."""
-    asked = method, is_small(schema)
+    """Run `warm_build` for a table of this size, once per process."""
+    wanted = method, is_small(schema)
     with _turn:
-        if asked not in _warmed:
+        if wanted not in _warmed:
             warm_build(method, small=is_small(schema))
-            _warmed.add(asked)
+            _warmed.add(wanted)
 
 
-# In a process beside a build
+# In a process parallel to a build
 
 
 @contextmanager
 def warming(
     method: str | None, limit: PosteriorLimit | None, say: Callable[[str], None]
 ) -> Iterator[Callable[[Schema], None]]:
-    """Has a process compile meanwhile what this machine has not compiled yet; it ends with the block, or before.
+    """Compile missing kernels in another process, until the block or the compilation ends.
 
-    The block calls what it gets with the table's schema: for a small table it ends then, as all that it compiles takes
-    far longer than such a build, of which each would begin it anew. What it has compiled by then is kept. Where nothing
-    can be kept, or there may be no room for it, that is said, and each process compiles for itself. It is said too
-    where nothing is kept yet.
+    The block calls the yielded function with the table's schema: for a small table compilation then ends, because the
+    build is much shorter. Finished kernels stay cached. A missing, full or empty cache is reported.
     """
-    if fault := not_kept():
-        say(fault)
+    if reason := no_cache():
+        say(reason)
     marker = _marker(method, limit)
     if marker is None or marker.exists():
         yield lambda schema: None
         return
-    if said := no_room() or none_yet():
-        say(said)
-    asked = json.dumps([sys.path, method, None if limit is None else asdict(limit)])
-    null, command = subprocess.DEVNULL, [sys.executable, "-c", _WARM, asked]
-    # in a session of its own, as an interrupt is for the build; its end is the end of the pipe, however the build ends
+    if note := no_room() or none_yet():
+        say(note)
+    arguments = json.dumps([sys.path, method, None if limit is None else asdict(limit)])
+    null, command = subprocess.DEVNULL, [sys.executable, "-c", _WARM, arguments]
+    # in its own session, because interrupts are for the build; the closed pipe ends it, however the build ends
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as process:
         try:
             yield lambda schema: process.kill() if is_small(schema) else None
@@ -135,14 +132,14 @@ warm_and_mark(method, limit)
 
 
 def warm_and_mark(method: str | None, limit: dict[str, Any] | None) -> None:
-    """As `warm_build`, and notes that it is done."""
-    asked = None if limit is None else PosteriorLimit.read(limit)
-    warm_build(method, asked)
-    if (marker := _marker(method, asked)) is not None:
+    """Run `warm_build`, and mark it as done."""
+    limit_ = None if limit is None else PosteriorLimit.read(limit)
+    warm_build(method, limit_)
+    if (marker := _marker(method, limit_)) is not None:
         marker.touch()
 
 
 def _marker(method: str | None, limit: PosteriorLimit | None) -> Path | None:
-    """Beside what is kept, so that it goes with it; None where nothing is kept there."""
-    folder, asked = kept_folder(), [method, None if limit is None else asdict(limit)]
-    return None if folder is None else folder / f"warm-{digest_of(asked)[:16]}"
+    """Return the marker file in the cache; None without a cache."""
+    folder, arguments = cache_folder(), [method, None if limit is None else asdict(limit)]
+    return None if folder is None else folder / f"warm-{digest_of(arguments)[:16]}"

@@ -1,1 +1,1 @@
-"""What is read and written: inputs, Parquet tables, run folders. PyArrow stays here."""
+"""Reading and writing: inputs, Parquet tables, run folders. PyArrow is used only here."""

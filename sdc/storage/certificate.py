@@ -1,10 +1,9 @@
-"""The certificate of an assessment: what proves, cell by cell, that a release is safe. It is confidential.
+"""The certificate of an assessment: cell-by-cell evidence that a release is safe. It is confidential.
 
-`certificate.json` says what it is about, with what was public before as `known.json` has it, and holds the components
-of the release with a decomposable cover of each, sub-tables by the names of the variables that tell their others;
-`differences_<i>.parquet` holds feasible tables of the i-th component's marginal table as differences from it, shared
-between the cells. The cells themselves and what is claimed of each are in the assessment's `cells.parquet`. Whether all
-of it is true is for `sdc.verify` to say.
+`certificate.json` names the table and the earlier public facts (as `known.json`), and has the components of the release
+with a decomposable cover of each; sub-tables are named by the variables that imply the rest. `differences_<i>.parquet`
+has feasible tables of the i-th component as differences from its marginal table, shared between cells. The cells and
+their claims are in the assessment's `cells.parquet`. `sdc.verify` checks all of it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
@@ -33,7 +32,7 @@ from sdc.storage.known import KnownDocument, SuppressedTablesDocument, read, rea
 from sdc.storage.parquet import read_cells, write_cells
 from sdc.storage.run_folder import read_format, write_json
 
-NotYet: TypeAlias = tuple[()]  # a kind of evidence that a certificate has none of
+NotYet: TypeAlias = tuple[()]  # a kind of evidence that no certificate has
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +40,11 @@ class Certificate:
     """The evidence for one table, one release and one risk criterion.
 
     table_digest  `Table.digest` of the full table
-    known         what was public before, with structural zeros and other facts
-    asked         what is released now whole; parts  and in part
+    known         public before the release, with structural zeros and other facts
+    asked         the release; parts  its suppressed and rounded tables
     small_count   cells of 1 up to this count are at risk
     min_width     the width that every at-risk cell must have
-    proof         the components of all that is known then, and feasible tables of each
+    proof         the components of all public facts, with feasible tables of each
     """
 
     table_digest: str
@@ -58,18 +57,17 @@ class Certificate:
 
     @cached_property
     def knowledge(self) -> Knowledge:
-        """What the evidence is beside: all that is known once the release is out."""
-        return self.known.plus(self.asked).telling(self.suppressed_tables.facts)
+        """Public facts including the release."""
+        return self.known.plus(self.asked).plus_facts(self.suppressed_tables.facts)
 
     @property
     def release(self) -> Release:
-        """All that is public exactly then."""
         return self.knowledge.release
 
 
 @dataclass(frozen=True)
 class _ComponentDocument:
-    """cover is a `Decomposition` by the schema of the component; differences says how many are in its file."""
+    """cover is a `Decomposition` by the component's schema; differences counts those in its file."""
 
     variables: SubTable
     cover: dict[str, Any] | None
@@ -92,18 +90,18 @@ class _CertificateDocument:
 
     def __post_init__(self) -> None:
         if len(self.parts) > 1:
-            raise ValueError("it says twice what goes out in part")
+            raise ValueError("suppressed tables are listed twice")
         if not self.components or not all(component.variables for component in self.components):
             raise ValueError("there is no component, or one without variables")
 
 
 def write_certificate(certificate: Certificate, schema: Schema, folder: Path) -> None:
-    """Writes all files; the same certificate gives the same bytes. An empty difference is left out.
+    """Write all files; equal certificates give equal bytes, and empty differences are omitted.
 
-    The folder exists and holds no other certificate. OSError where it cannot be written.
+    The folder exists and has no other certificate. OSError if it cannot be written.
     """
     for number, part in enumerate(certificate.proof.parts):
-        # no file without a difference: the part's number says that none is missing
+        # no file for 0 differences
         if _number(part):
             _write_differences(part, schema, folder / DIFFERENCES.format(number))
     content = _CertificateDocument(
@@ -125,15 +123,14 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
 
 
 def read_certificate(folder: Path, schema: Schema) -> Certificate:
-    """What `write_certificate` wrote.
+    """Read the files of `write_certificate`.
 
-    RunFolderError or InputError names the file that is missing or damaged, is of another format, or names a variable
-    or a category that the table does not have.
+    RunFolderError or InputError names a missing or corrupt file, another format, or unknown variables or categories.
     """
     path = folder / CERTIFICATE
     content = read_format(path, CERTIFICATE_FORMAT, "nothing proves that the release is safe")
     found = typed(_CertificateDocument, content, path, schema)
-    parts = tuple(_part(told, number, schema, path) for number, told in enumerate(found.components))
+    parts = tuple(_part(document, number, schema, path) for number, document in enumerate(found.components))
     return Certificate(
         table_digest=found.table,
         known=read(found.known, schema, found.records, path),
@@ -141,48 +138,48 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
         small_count=found.small_count,
         min_width=found.min_width,
         proof=Proof(parts, found.separators),
-        suppressed_tables=next((read_parts(told, schema, path) for told in found.parts), NO_SUPPRESSED_TABLES),
+        suppressed_tables=next((read_parts(document, schema, path) for document in found.parts), NO_SUPPRESSED_TABLES),
     )
 
 
 def _number(part: ComponentProof) -> int:
-    """Differences that are not empty."""
+    """Number of non-empty differences."""
     return len(np.unique(part.differences.of))
 
 
 def _component(part: ComponentProof, schema: Schema) -> _ComponentDocument:
-    # the cover numbers variables as the component's marginal table has them, so names are looked up in that schema
+    # the cover numbers variables by the schema of the component's marginal table
     inside = schema.restrict(st.members(part.variables))
     cover = None if part.cover is None else plain(Decomposition, part.cover, inside)
     return _ComponentDocument(part.variables, cover, _number(part))
 
 
-def _part(told: _ComponentDocument, number: int, schema: Schema, path: Path) -> ComponentProof:
-    inside, file = schema.restrict(st.members(told.variables)), path.with_name(DIFFERENCES.format(number))
+def _part(document: _ComponentDocument, number: int, schema: Schema, path: Path) -> ComponentProof:
+    inside, file = schema.restrict(st.members(document.variables)), path.with_name(DIFFERENCES.format(number))
     found = Differences.none(len(inside.axes))
-    if told.differences:
+    if document.differences:
         cells, numbers = read_cells(file, inside, OF_DIFFERENCES)
         found = Differences(starts(numbers[DIFFERENCE], file), cells, numbers[CHANGE])
-    if len(found) != told.differences:
-        raise damaged(path, f"{file.name} has {len(found)} differences, {told.differences} are claimed")
-    cover = None if told.cover is None else typed(Decomposition, told.cover, path, inside)
-    return ComponentProof(told.variables, cover, found)
+    if len(found) != document.differences:
+        raise corrupt(path, f"{file.name} has {len(found)} differences, {document.differences} are claimed")
+    cover = None if document.cover is None else typed(Decomposition, document.cover, path, inside)
+    return ComponentProof(document.variables, cover, found)
 
 
 def _write_differences(part: ComponentProof, schema: Schema, path: Path) -> None:
     found = part.differences
-    # numbered without gaps: an empty difference has no row, and would be one that is claimed and not there
+    # numbered without gaps: an empty difference has no row
     _, number = np.unique(found.of, return_inverse=True)
     numbers = {DIFFERENCE: number.astype(np.int64), CHANGE: found.changes}
     write_cells(path, schema.restrict(st.members(part.variables)), found.cells, numbers)
 
 
 def starts(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:
-    """Where each difference starts, and the end; InputError where they are not 0, 1, ..., each in one piece."""
-    # a difference in two pieces would pass for two, of which neither need sum to zero: refused by the file's name
+    """Return where each difference starts, and the end; InputError unless numbered 0, 1, ... in order."""
+    # a difference in two pieces would count as two
     is_first = np.ones(len(number), np.bool_)
     is_first[1:] = number[1:] != number[:-1]
     first = np.flatnonzero(is_first)
     if not np.array_equal(number[first], np.arange(len(first))):
-        raise InputError(f"{path} is damaged: its differences are not numbered 0, 1, ... in order; run the build again")
+        raise InputError(f"{path} is corrupt: its differences are not numbered 0, 1, ... in order; run the build again")
     return np.append(first, len(number))

@@ -1,8 +1,8 @@
-"""What is public of a table before anything is released, on disk: `known.json` beside the table.
+"""Earlier public facts of a table on disk: `known.json` next to the table.
 
-It has sub-tables by the names of the variables that tell their others, and variables and categories of structural zeros
-and universes by number, as the table's schema has them. `known_<i>.parquet` has the cells of the i-th fact whose counts
-are known between two numbers. A certificate has the same document, and the same files, of what it rests on.
+Sub-tables are named by the variables that imply the rest; structural zeros and universes use numbers of the table's
+schema. `known_<i>.parquet` has the cells of the i-th fact with known ranges. A certificate has the same files for its
+own facts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
@@ -32,7 +32,7 @@ from sdc.storage.run_folder import read_format, write_json
 
 @dataclass(frozen=True)
 class _FactDocument:
-    """between says how many cells are in its file."""
+    """between is the number of cells in its file."""
 
     view: SubTable
     universe: Pattern
@@ -42,17 +42,15 @@ class _FactDocument:
 
 @dataclass(frozen=True)
 class KnownDocument:
-    """What is known of counts, as JSON has it."""
-
     release: tuple[SubTable, ...]
     structural_zeros: tuple[Pattern, ...]
     facts: tuple[_FactDocument, ...]
-    listed: Pattern = ()  # version 94e8d48 of the program wrote none
+    listed: Pattern = ()  # version 94e8d48 wrote none
 
 
 @dataclass(frozen=True)
 class _RoundedDocument:
-    """Of a sub-table that is rounded, to multiples of what, and which of its marginals are too."""
+    """A rounded sub-table: its base and rounded marginals."""
 
     view: SubTable
     base: int
@@ -61,7 +59,7 @@ class _RoundedDocument:
 
 @dataclass(frozen=True)
 class SuppressedTablesDocument:
-    """What goes out in part, as JSON has it: the facts of sub-tables, and which of these are rounded."""
+    """Suppressed and rounded tables: their facts, and which of them are rounded."""
 
     beside: tuple[SubTable, ...]
     facts: tuple[_FactDocument, ...]
@@ -72,61 +70,61 @@ _OWN = tuple(field.name for field in fields(KnownDocument))
 
 
 def write_known(known: Knowledge, folder: Path, **more: Any) -> None:
-    """Writes all files, with more that the JSON is to say; the same gives the same bytes.
+    """Write all files, with more keys for the JSON; equal facts give equal bytes.
 
-    OSError where it cannot be written, ReleaseError where totals of weights are known.
+    OSError if they cannot be written, ReleaseError for totals of weights.
     """
-    told = plain(KnownDocument, written(known, folder), known.schema)
-    write_json(folder / KNOWN, {"format": KNOWN_FORMAT, **told, **more})
+    content = plain(KnownDocument, written(known, folder), known.schema)
+    write_json(folder / KNOWN, {"format": KNOWN_FORMAT, **content, **more})
 
 
 def read_known(folder: Path, table: Table, listed: Pattern = ()) -> Knowledge:
-    """What `write_known` wrote; with what code lists name where it does not say, as none of version 0.1 does.
+    """Read the files of `write_known`; `listed` replaces the code lists that version 0.1 did not write.
 
-    RunFolderError or InputError names the file that is missing or damaged, is of another format, or names what the
-    table does not have; InputError where something that is known is not true of the table.
+    RunFolderError or InputError names a missing or corrupt file, another format or unknown names; InputError for facts
+    that are not true of the table.
     """
-    told = {name: part for name, part in _read(folder).items() if name in _OWN}
-    document = typed(KnownDocument, told, folder / KNOWN, table.schema)
+    content = {name: part for name, part in _read(folder).items() if name in _OWN}
+    document = typed(KnownDocument, content, folder / KNOWN, table.schema)
     found = read(document, table.schema, table.total, folder / KNOWN)
-    return Knowledge.of(table, found.release, found.zeros, found.facts, found.listed if LISTED in told else listed)
+    return Knowledge.of(table, found.release, found.zeros, found.facts, found.listed if LISTED in content else listed)
 
 
 def read_more(folder: Path) -> dict[str, Any]:
-    """What else the JSON says; RunFolderError where it is missing, damaged or of another format."""
+    """Return the other keys of the JSON; RunFolderError if it is missing, corrupt or of another format."""
     return {name: part for name, part in _read(folder).items() if name not in _OWN}
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    return read_format(folder / KNOWN, KNOWN_FORMAT, "nothing says what was public of the table before")
+    return read_format(folder / KNOWN, KNOWN_FORMAT, "it has the earlier public facts of the table")
 
 
 # The document
 
 
 def written(known: Knowledge, folder: Path) -> KnownDocument:
-    """The document; the cells of facts are written into the folder. ReleaseError where totals of weights are known."""
+    """Return the document, and write the cells of facts; ReleaseError for totals of weights."""
     known.require_counts_alone()
     facts = _written(known.published, known.schema, folder, KNOWN_CELLS)
     return KnownDocument(known.release.frontier, known.zeros.patterns, facts, known.listed)
 
 
 def _written(facts: Iterable[Fact], schema: Schema, folder: Path, file: str) -> tuple[_FactDocument, ...]:
-    """Documents of facts; their cells are written into files of this name, by number."""
+    """Return documents of facts; their cells go to numbered files of this name."""
     found = []
     for number, fact in enumerate(facts):
         cells = 0 if fact.intervals is None else len(fact.intervals.cells)
         found.append(_FactDocument(fact.view, fact.universe, cells, fact.source))
         if fact.intervals is not None and cells:
-            told = {LOW: fact.intervals.low.astype(np.int64), HIGH: fact.intervals.high.astype(np.int64)}
-            write_cells(folder / file.format(number), _inside(fact.view, schema), fact.intervals.cells, told)
+            ranges = {LOW: fact.intervals.low.astype(np.int64), HIGH: fact.intervals.high.astype(np.int64)}
+            write_cells(folder / file.format(number), _inside(fact.view, schema), fact.intervals.cells, ranges)
     return tuple(found)
 
 
 def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Knowledge:
-    """What `written` made a document of, in a file beside those of its facts.
+    """Return the knowledge of a document.
 
-    RunFolderError names the file where it has what the table has not, InputError one of a fact.
+    RunFolderError names the file if it does not match the table, InputError one of a fact.
     """
     facts = _facts(document.facts, schema, path, KNOWN_CELLS)
     try:
@@ -135,31 +133,31 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
         found.check_listed()
         return found
     except (InputError, ValueError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
 
 
 def written_parts(parts: SuppressedTables, schema: Schema, folder: Path) -> SuppressedTablesDocument:
-    """The same of what goes out in part."""
-    told = (
+    """Return the document of suppressed and rounded tables."""
+    rounded_documents = (
         _RoundedDocument(part.view, part.base, tuple(margin.view for margin in part.margins))
         for part in parts.tables
         if part.base
     )
     facts = _written((part.fact for part in parts.tables), schema, folder, PART_CELLS)
-    return SuppressedTablesDocument(parts.beside.frontier, facts, tuple(told))
+    return SuppressedTablesDocument(parts.beside.frontier, facts, tuple(rounded_documents))
 
 
 def read_parts(document: SuppressedTablesDocument, schema: Schema, path: Path) -> SuppressedTables:
-    """What `written_parts` made a document of; errors as `read`."""
+    """Return the tables of a document; errors as `read`."""
     facts = _facts(document.facts, schema, path, PART_CELLS)
     try:
         for fact in facts:
             fact.check(schema)
-        how = {told.view: told for told in document.rounded}
+        how = {one.view: one for one in document.rounded}
         tables = tuple(_part(fact, how.get(fact.view), schema) for fact in facts)
         return SuppressedTables(Release.of(document.beside), tables)
     except (InputError, ValueError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
 
 
 def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> SuppressedTable:
@@ -170,17 +168,17 @@ def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> Suppress
 
 
 def _facts(documents: Sequence[_FactDocument], schema: Schema, path: Path, file: str) -> tuple[Fact, ...]:
-    return tuple(_fact(told, schema, path, file.format(number)) for number, told in enumerate(documents))
+    return tuple(_fact(document, schema, path, file.format(number)) for number, document in enumerate(documents))
 
 
-def _fact(told: _FactDocument, schema: Schema, path: Path, name: str) -> Fact:
+def _fact(document: _FactDocument, schema: Schema, path: Path, name: str) -> Fact:
     file, between = path.with_name(name), None
-    if told.between:
-        cells, numbers = read_cells(file, _inside(told.view, schema), OF_KNOWN_CELLS)
-        if len(cells) != told.between:
-            raise damaged(path, f"{name} has {len(cells)} cells, {told.between} are claimed")
+    if document.between:
+        cells, numbers = read_cells(file, _inside(document.view, schema), OF_KNOWN_CELLS)
+        if len(cells) != document.between:
+            raise corrupt(path, f"{name} has {len(cells)} cells, {document.between} are claimed")
         between = CellIntervals(cells, numbers[LOW], numbers[HIGH])
-    return Fact(told.view, told.universe, between, told.source)
+    return Fact(document.view, document.universe, between, document.source)
 
 
 def _inside(view: SubTable, schema: Schema) -> Schema:

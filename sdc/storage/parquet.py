@@ -1,8 +1,8 @@
-"""Tables on disk: sparse Parquet parts, whole or one at a time, their memory-mapped form, and columns of results.
+"""Tables on disk: sparse Parquet parts, their memory-mapped form, and columns of results.
 
 A written table is `part-00000.parquet`, ... and `schema.json`. The schema is removed first and written last, so a
-folder with a schema is whole; it records the cells and the total of every part, and the digest of the table. The same
-table gives the same bytes.
+folder with a schema is complete. It has the cells and total of every part and the table's digest. Equal tables give
+equal bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sdc.run_format import COUNT, PART, PARTS, SCHEMA, TABLE_FORMAT, variable_co
 from sdc.storage.whole_file import replacing
 
 CODES, COUNTS = "codes.npy", "counts.npy"
-# no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
+# no limit on dictionaries: beyond it Arrow stores plain values, without the order of categories
 FORM: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
 
 CELLS_AT_ONCE = 1 << 18  # of a part
@@ -45,15 +45,15 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 
 
 def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
-    """Write the cells, in their order, cut into `parts` equal ranges; an older table there is replaced.
+    """Write the cells in order, cut into `parts` equal ranges; an older table is replaced.
 
-    Each axis is a dictionary column with all its categories in order, and `count` is int64, in records.
-    InputError where a variable is called `count`, ValueError where there is no part.
+    Each axis is a dictionary column with all categories in order; `count` is int64, in records. InputError for a
+    variable called `count`, ValueError without parts.
     """
     if parts < 1:
         raise ValueError(f"{parts} parts; write at least one")
     if COUNT in table.schema.names:
-        raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
+        raise InputError(f"a variable is called {COUNT!r}, like the column of counts; rename it")
     folder = _cleared(folder, PARTS)
     edges = partition_edges(len(table), parts)
     written = []
@@ -65,16 +65,16 @@ def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
 
 
 def read_written_table(folder: str | Path) -> Table:
-    """The table that `write_table` wrote; InputError names the part that is missing or damaged."""
+    """Read the table of `write_table`; InputError names a missing or corrupt part."""
     folder = Path(folder)
-    # parts by the names recorded, not by what is there: a part that is missing must not go unnoticed
+    # recorded names, not a listing: a missing part must be noticed
     recorded = _read_schema(folder, "parts")
     schema = _schema_of(recorded, folder)
     expected = [part["name"] for part in recorded["parts"]]
     unknown = sorted({path.name for path in folder.glob(PARTS)} - set(expected))
     if unknown:
         raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
-    # all of them before memory is taken for so many cells
+    # check all parts before allocating memory
     files = [_part(folder / part["name"], schema, part) for part in recorded["parts"]]
     ends = np.cumsum([0, *(part["cells"] for part in recorded["parts"])])
     codes, counts = np.empty((ends[-1], len(schema.axes)), np.uint16), np.empty(ends[-1], np.int64)
@@ -82,7 +82,7 @@ def read_written_table(folder: str | Path) -> Table:
         _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
     give_back()
     table = Table(schema, codes, counts)
-    # totals and cells of the parts agree by now; two parts exchanged or a code changed does not show there
+    # the digest also detects exchanged parts and changed codes
     _check_digest(table, recorded, folder)
     return table
 
@@ -96,7 +96,7 @@ def _axes(schema: Schema) -> list[Variable]:
 
 
 def named_columns(variables: Sequence[Variable], codes: Codes) -> dict[str, pa.DictionaryArray]:
-    """The category names of cells with (n, variables) codes, a column a variable."""
+    """Return the category names of cells with (n, variables) codes, one column per variable."""
     return {
         variable.name: pa.DictionaryArray.from_arrays(pa.array(column.astype(np.int32)), pa.array(variable.categories))
         for variable, column in zip(variables, codes.T, strict=True)
@@ -109,11 +109,11 @@ def _write_parquet(path: Path, content: pa.Table) -> None:
 
 
 def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.ParquetFile:
-    """The file, with as many cells as recorded; InputError where it is another."""
+    """Open a part with the recorded number of cells; InputError for another file."""
     file = _open_parquet(path)
     names = [axis.name for axis in _axes(schema)]
     if file.schema_arrow.names != [*names, COUNT] or file.schema_arrow.field(COUNT).type != pa.int64():
-        raise InputError(f"{path} is damaged: its columns are not those of {SCHEMA}; write the table again")
+        raise InputError(f"{path} is corrupt: its columns are not those of {SCHEMA}; write the table again")
     _check_recorded(path, "cells", file.metadata.num_rows, recorded)
     return file
 
@@ -121,22 +121,22 @@ def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.Parquet
 def _read_part(
     file: pq.ParquetFile, path: Path, schema: Schema, recorded: Mapping[str, Any], codes: Codes, counts: Counts
 ) -> None:
-    """Fills (cells, axes) codes and (cells,) counts."""
-    # one after the other: in Arrow's form all of them together are several times the table
+    """Fill (cells, axes) codes and (cells,) counts."""
+    # column by column: Arrow's form of all columns is several times the table
     for v, variable in enumerate(_axes(schema)):
         codes[:, v] = _codes(_column(file, variable.name, path), variable, path)
-    # a missing count is damage: as 0 it is noticed below, where the total differs from what is recorded
+    # a missing count becomes 0, and the wrong total is noticed below
     counts[:] = _column(file, COUNT, path).fill_null(0).to_numpy()
     _check_recorded(path, "total", int(counts.sum()), recorded)
 
 
 def _check_recorded(path: Path, what: str, found: int, recorded: Mapping[str, Any]) -> None:
     if found != recorded[what]:
-        raise InputError(f"{path} is damaged: {what} {found}, recorded {recorded[what]}; write the table again")
+        raise InputError(f"{path} is corrupt: {what} {found}, recorded {recorded[what]}; write the table again")
 
 
 def _column(file: pq.ParquetFile, name: str, path: Path) -> pa.ChunkedArray:
-    with _damage_of(path):
+    with _corrupt_if(path):
         return file.read([name]).column(name)
 
 
@@ -146,8 +146,8 @@ def _codes(column: pa.ChunkedArray, variable: Variable, path: Path) -> Codes:
     place = {name: code for code, name in enumerate(variable.categories)}
     codes = [place.get(name) for name in encoded.dictionary.to_pylist()]
     if encoded.null_count or None in codes:
-        raise InputError(f"{path} is damaged: column {variable.name!r} has unknown categories; write the table again")
-    # by name, because a file that others have rewritten may list the categories in another order
+        raise InputError(f"{path} is corrupt: column {variable.name!r} has unknown categories; write the table again")
+    # by name: a rewritten file may have another order of categories
     final: Codes = np.array(codes, np.uint16)[encoded.indices.to_numpy()]
     return final
 
@@ -155,7 +155,7 @@ def _codes(column: pa.ChunkedArray, variable: Variable, path: Path) -> Codes:
 def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> None:
     if table.digest != recorded["digest"]:
         raise InputError(
-            f"{folder} is damaged: its table has the digest {table.digest[:12]}, {SCHEMA} records "
+            f"{folder} is corrupt: its table has the digest {table.digest[:12]}, {SCHEMA} records "
             f"{recorded['digest'][:12]}; write the table again"
         )
 
@@ -165,7 +165,7 @@ def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> No
 
 @dataclass(frozen=True)
 class Part:
-    """A file of cells: its name, its SHA-256, and the codes of the first axis that it goes from and to."""
+    """A file of cells: name, SHA-256, and the range of codes of its first axis."""
 
     name: str
     digest: str
@@ -175,7 +175,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with a written table, by which another process opens it; `digest` is the SHA-256 of its schema."""
+    """A folder with a written table, for other processes; `digest` is the SHA-256 of its schema."""
 
     folder: str
     digest: str
@@ -184,7 +184,7 @@ class Place:
 
 @dataclass(frozen=True)
 class PartedTable(Cells):
-    """A written table that is read part by part, by whoever cannot hold it: each part as `place_of` found it."""
+    """A written table that is read by parts, which must be as `place_of` found them."""
 
     place: Place
     schema: Schema = field(compare=False, repr=False)
@@ -199,23 +199,23 @@ class PartedTable(Cells):
         return self.records
 
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
-        """Some 2^18 at a time; InputError names the part that is not there, or not as it was."""
+        """Yield some 2^18 cells at a time; InputError for a missing or changed part."""
         return self.chunks_between(0, self.schema.keys.sizes[0] - 1)
 
     def chunks_between(self, first: int, last: int) -> Iterator[tuple[Codes, Counts]]:
-        """From the parts that have such cells alone; InputError as `chunks`."""
+        """Read only parts with such cells; InputError as `chunks`."""
         names = [axis.name for axis in _axes(self.schema)]
         for path, batch in self._batches([*names, COUNT], first, last):
             yield self._codes(path, batch, self.schema.axes), batch.column(COUNT).to_numpy()
 
     def codes_of(self, variables: Sequence[int]) -> Iterator[Codes]:
-        """From the columns of their axes alone; InputError as `chunks`."""
+        """Read only these columns; InputError as `chunks`."""
         axes = [self.schema.names[axis] for axis in dict.fromkeys(self.schema.levels.axis_of[v] for v in variables)]
         for path, batch in self._batches(axes):
             yield self._codes(path, batch, variables)
 
     def counts(self) -> Iterator[Counts]:
-        """From their column alone; InputError as `chunks`."""
+        """Read only the counts; InputError as `chunks`."""
         return (batch.column(COUNT).to_numpy() for _, batch in self._batches([COUNT]))
 
     def _batches(
@@ -225,9 +225,9 @@ class PartedTable(Cells):
             if part.last < first or last < part.first:
                 continue
             path = Path(self.place.folder) / part.name
-            # digested and read from the same bytes: whatever happens to the file, what is read is what was written
+            # digested and read from the same bytes, so a concurrent change is harmless
             content = pa.BufferReader(_unchanged(path, part.digest))
-            with _damage_of(path):
+            with _corrupt_if(path):
                 batches = pq.ParquetFile(content).iter_batches(CELLS_AT_ONCE, columns=columns, use_threads=False)
                 yield from ((path, batch) for batch in batches)
 
@@ -241,7 +241,7 @@ class PartedTable(Cells):
 
 
 def place_of(folder: str | Path) -> Place:
-    """Where a written table is, with its files as they are now; InputError where it is not whole."""
+    """Return a written table's folder with its current files; InputError if it is not complete."""
     folder = Path(folder).absolute()
     recorded = _read_schema(folder, "parts")
     axis = _axes(_schema_of(recorded, folder))[0]
@@ -250,7 +250,7 @@ def place_of(folder: str | Path) -> Place:
 
 
 def _part_of(path: Path, variable: Variable) -> Part:
-    with _damage_of(path):
+    with _corrupt_if(path):
         content = path.read_bytes()
         column = pq.ParquetFile(pa.BufferReader(content)).read([variable.name]).column(variable.name)
     codes = _codes(column, variable, path)
@@ -260,7 +260,7 @@ def _part_of(path: Path, variable: Variable) -> Part:
 
 @lru_cache(maxsize=8)
 def open_parts(place: Place) -> PartedTable:
-    """The table there, opened once a process; InputError where its schema is not there, or not as it was."""
+    """Open the table once per process; InputError for a missing or changed schema."""
     recorded = json.loads(_unchanged(Path(place.folder) / SCHEMA, place.digest))
     return PartedTable(place, _schema_of(recorded, Path(place.folder)), recorded["cells"], recorded["total"])
 
@@ -270,11 +270,11 @@ def _unchanged(path: Path, digest: str) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"{path} cannot be read: {error.strerror}; where a worker says so, set output.folder to one that all of "
-            "them see, or give them more memory"
+            f"{path} cannot be read: {error.strerror}; if a worker reports this, set output.folder to one that all of "
+            "them see, or give workers more memory"
         ) from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise InputError(f"{path} was changed while it was worked on; run again, and the table is counted anew")
+        raise InputError(f"{path} was changed during the run; run again to count the table")
     return content
 
 
@@ -282,11 +282,11 @@ def _unchanged(path: Path, digest: str) -> bytes:
 
 
 def _cleared(folder: str | Path, pattern: str) -> Path:
-    """The folder without a schema and parts; the schema goes first, it says that the rest is whole."""
+    """Remove schema and parts from the folder; the schema goes first, since it marks a complete table."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SCHEMA).unlink(missing_ok=True)
-    # all of them: the new table may have fewer parts
+    # all parts: the new table may have fewer
     for old in folder.glob(pattern):
         old.unlink()
     return folder
@@ -306,14 +306,14 @@ def _write_schema(folder: Path, table: Table, **more: Any) -> None:
 
 
 def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
-    """What `_write_schema` wrote; InputError where it is not there, not readable, or lacks a key."""
+    """Read the schema; InputError if it is missing, unreadable or lacks a key."""
     path = folder / SCHEMA
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         found = content["format"]
         lacking = [key for key in ("variables", "cells", "total", "digest", *more) if key not in content]
     except FileNotFoundError as error:
-        raise InputError(f"{folder} has no {SCHEMA}: the table is not there or not whole; write it again") from error
+        raise InputError(f"{folder} has no {SCHEMA}: the table is missing or incomplete; write it again") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} cannot be read ({error}); write the table again") from error
     if found != TABLE_FORMAT:
@@ -340,13 +340,13 @@ def write_memory_form(table: Table, folder: str | Path) -> None:
 
 
 def open_memory_form(folder: str | Path, digest: str | None = None) -> Table:
-    """The table with its arrays mapped read-only, opened once a process until the folder is written again.
+    """Open the table with read-only mapped arrays, once per process until it is written again.
 
-    InputError where the folder is not whole, an array is not as its schema says, or the folder is another user's, who
-    may change it at any time. The contents are those of the table with the `digest`, where one is given.
+    InputError if the folder is incomplete, an array does not match the schema, or another user owns the folder and may
+    change it. The contents match the table of `digest`, if given.
     """
     folder = Path(folder).absolute()
-    # the time of writing is part of the key: a worker lives longer than a folder that is written again
+    # the time of writing is in the key: workers outlive folders
     try:
         written = (folder / SCHEMA).stat().st_mtime_ns
     except OSError:
@@ -364,7 +364,7 @@ def _mapped(folder: Path, written: int, digest: str | None) -> Table:
     codes = _map(folder / CODES, (cells, len(schema.axes)), np.uint16)
     table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))
     if digest not in (None, table.digest):
-        raise InputError(f"{folder} was changed: it is not the table {str(digest)[:12]}; write the memory form again")
+        raise InputError(f"{folder} is not the table {str(digest)[:12]}; write the memory form again")
     return table
 
 
@@ -378,7 +378,7 @@ def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDA
             f"{path} has shape {array.shape} of {array.dtype}, its {SCHEMA} says {shape} of {np.dtype(dtype)}; "
             "write the memory form again"
         )
-    # a plain view: the memmap subclass would follow every slice, and kernels compile for it anew
+    # a plain view: kernels would compile again for the memmap subclass
     view: npt.NDArray[Any] = np.asarray(array)
     return view
 
@@ -387,7 +387,7 @@ def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDA
 
 
 def table_columns(table: Table) -> Columns:
-    """The category names of each variable and the counts, one row a non-zero cell."""
+    """Return category names of each variable and counts, one row per non-zero cell."""
     named = {
         variable.name: np.array(variable.categories, object)[codes]
         for variable, codes in zip(_axes(table.schema), table.codes.T, strict=True)
@@ -398,7 +398,7 @@ def table_columns(table: Table) -> Columns:
 def write_columns(
     path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write columns of equal length, one-dimensional, to one Parquet file, with text metadata."""
+    """Write one-dimensional columns of equal length to a Parquet file, with text metadata."""
     write_row_groups(path, [columns], metadata)
 
 
@@ -407,9 +407,9 @@ def write_row_groups(
     parts: Iterable[Mapping[str, Sequence[Any] | npt.NDArray[Any]]],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """As `write_columns`, of columns in parts, at least one, of which one at a time is in memory."""
-    told = dict(metadata or {})
-    tables = (pa.table({k: pa.array(v) for k, v in part.items()}).replace_schema_metadata(told) for part in parts)
+    """Write columns in one or more parts, one in memory at a time."""
+    texts = dict(metadata or {})
+    tables = (pa.table({k: pa.array(v) for k, v in part.items()}).replace_schema_metadata(texts) for part in parts)
     first = next(tables)
     with replacing(Path(path)) as temporary, pq.ParquetWriter(temporary, first.schema, **FORM) as writer:
         for table in chain([first], tables):
@@ -417,9 +417,9 @@ def write_row_groups(
 
 
 def read_columns(path: str | Path, only: Sequence[str] | None = None) -> tuple[Columns, dict[str, str]]:
-    """Columns, all or some, and metadata that `write_columns` wrote, strings as objects; so are those with nulls.
+    """Read all or some columns and metadata; strings and columns with nulls become objects.
 
-    InputError where they cannot be read, KeyError for a column that is not there.
+    InputError if they cannot be read, KeyError for a missing column.
     """
     content = _read_parquet(Path(path), only)
     if only and (lacking := [name for name in only if name not in content.column_names]):
@@ -436,36 +436,36 @@ def _as_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 def write_cells(
     path: Path, schema: Schema, cells: npt.NDArray[np.integer], numbers: Mapping[str, npt.NDArray[np.int64]]
 ) -> None:
-    """Write (n, axes) codes of cells, a column an axis by its name, and (n,) numbers that belong to them."""
+    """Write (n, axes) codes of cells, one named column per axis, and (n,) numbers of them."""
     codes = {name: np.ascontiguousarray(cells[:, v], np.uint16) for v, name in enumerate(_own(schema, numbers))}
     write_columns(path, {**codes, **numbers})
 
 
 def read_cells(path: Path, schema: Schema, numbers: Sequence[str]) -> tuple[Codes, Columns]:
-    """The cells and the numbers that `write_cells` wrote; InputError where they are damaged or of another schema."""
+    """Read cells and numbers; InputError if they are corrupt or of another schema."""
     columns, _ = read_columns(path)
     own = _own(schema, numbers)
     expected = {**dict.fromkeys(own, np.uint16), **dict.fromkeys(numbers, np.int64)}
-    # the types exactly: codes or numbers stored as floats might be rounded without a word
+    # exact types: floats might be rounded silently
     found = {name: column.dtype for name, column in columns.items()}
     if found != {name: np.dtype(kind) for name, kind in expected.items()}:
-        raise InputError(f"{path} is damaged: its columns are not {', '.join(expected)}; run the build again")
+        raise InputError(f"{path} is corrupt: its columns are not {', '.join(expected)}; run the build again")
     for name, size in zip(own, schema.keys.sizes, strict=True):
         if (columns[name] >= size).any():
             raise InputError(
-                f"{path} is damaged: column {name!r} has the code {columns[name].max()}, the variable has {size} "
+                f"{path} is corrupt: column {name!r} has the code {columns[name].max()}, the variable has {size} "
                 "categories; run the build again"
             )
     return np.stack([columns[name] for name in own], axis=1), {name: columns[name] for name in numbers}
 
 
 def _own(schema: Schema, numbers: Iterable[str]) -> list[str]:
-    """The axes' columns; they all get a prefix where one of them has the name of another column."""
+    """Return the axes' columns, all with a prefix if one has the name of another column."""
     return [*variable_columns([axis.name for axis in _axes(schema)], numbers).values()]
 
 
 def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]]) -> None:
-    """Write columns of equal length as CSV with a header: UTF-8, quoted where needed, lines end in a line feed."""
+    """Write columns as CSV with a header: UTF-8, quoted where needed, line feeds."""
     path = Path(path)
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -474,20 +474,20 @@ def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArra
 
 
 def _read_parquet(path: Path, only: Sequence[str] | None = None) -> pa.Table:
-    with _damage_of(path):
+    with _corrupt_if(path):
         return _open_parquet(path).read(only)
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:
     if not path.exists():
         raise InputError(f"{path} is missing; write it again")
-    with _damage_of(path):
+    with _corrupt_if(path):
         return pq.ParquetFile(path)
 
 
 @contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
+def _corrupt_if(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} is damaged: {str(error).splitlines()[0]}; write it again") from error
+        raise InputError(f"{path} is corrupt: {str(error).splitlines()[0]}; write it again") from error

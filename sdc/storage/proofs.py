@@ -1,7 +1,7 @@
-"""Proofs on disk: of what was published, feasible tables beside the ledger; of a search, what proves its refusals.
+"""Proofs on disk: feasible tables of publications next to the ledger, and proofs of a search's refusals.
 
-A file has the differences of the whole table, by codes of its axes, and the criterion that they show. The entries of
-the ledger name the digests of files. They are as confidential as the microdata.
+A file has differences of the full table, by codes of its axes, and their criterion. Ledger entries name the digests of
+files. They are as confidential as the microdata.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from sdc.feasible.differences import Differences
 from sdc.feasible.witnesses import Witnesses, lifted
-from sdc.model.documents import damaged, typed
+from sdc.model.documents import corrupt, typed
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
@@ -44,15 +44,15 @@ FORMAT = "1"
 
 
 @dataclass(frozen=True, eq=False)
-class KeptProofs:
-    """Feasible tables of earlier proofs, nothing of which is believed; and why some could not be read."""
+class SavedProofs:
+    """Feasible tables of earlier proofs, unchecked; and why some could not be read."""
 
     found: tuple[Differences, ...]
     lacking: tuple[str, ...] = ()
 
 
-def witnesses_of(table: Table, known: Knowledge, proofs: KeptProofs | None) -> Witnesses | None:
-    """The tables of earlier proofs that are feasible for anyone who knows that; None where there are no proofs."""
+def witnesses_of(table: Table, known: Knowledge, proofs: SavedProofs | None) -> Witnesses | None:
+    """Return the tables that are feasible under this knowledge; None without proofs."""
     if proofs is None:
         return None
     axes = len(table.schema.axes)
@@ -61,23 +61,22 @@ def witnesses_of(table: Table, known: Knowledge, proofs: KeptProofs | None) -> W
 
 
 def proofs_folder(ledger: Path) -> Path:
-    """Where the proofs of a ledger are."""
     return ledger.with_name(ledger.name + FOLDER)
 
 
-def keep_proof(folder: Path, certificate: Certificate, table: Table, proven: bool) -> str:
-    """Writes the feasible tables of a certificate, synced to disk; returns the digest of the file.
+def save_proof(folder: Path, certificate: Certificate, table: Table, proven: bool) -> str:
+    """Write the feasible tables of a certificate durably; return the digest of the file.
 
-    proven  whether all cells that the criterion is about are shown to keep the width
+    proven  whether every cell of the criterion is proven to have the width
     """
     found = lifted(certificate.proof, table)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     require_own(folder)
     columns = {f"axis {number}": np.ascontiguousarray(codes) for number, codes in enumerate(found.cells.T)}
     width = certificate.min_width if proven else 0
-    told = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
+    metadata = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
     new = folder / f".new.{os.getpid()}"
-    write_columns(new, {**columns, DIFFERENCE: found.of, CHANGE: found.changes}, told)
+    write_columns(new, {**columns, DIFFERENCE: found.of, CHANGE: found.changes}, metadata)
     with new.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     sync(new)
@@ -86,8 +85,8 @@ def keep_proof(folder: Path, certificate: Certificate, table: Table, proven: boo
     return SHA256 + digest
 
 
-def read_proofs(folder: Path, entries: Iterable[tuple[int, str]], small_count: int, min_width: int) -> KeptProofs:
-    """The proofs of entries by number and digest, the newest first, until one is of a criterion at least as strict."""
+def read_proofs(folder: Path, entries: Iterable[tuple[int, str]], small_count: int, min_width: int) -> SavedProofs:
+    """Read the proofs of entries, newest first, up to one with a criterion at least as strict."""
     found, lacking = list[Differences](), list[str]()
     for number, digest in entries:
         path = folder / FILE.format(digest.removeprefix(SHA256))
@@ -99,34 +98,34 @@ def read_proofs(folder: Path, entries: Iterable[tuple[int, str]], small_count: i
         found.append(differences)
         if criterion[0] >= small_count and criterion[1] >= min_width:
             break
-    return KeptProofs(tuple(found), tuple(lacking))
+    return SavedProofs(tuple(found), tuple(lacking))
 
 
 def _read(path: Path, digest: str) -> tuple[Differences, tuple[int, int]]:
     if not digest:
-        raise InputError("it was published by a version of sdc that kept no proof")
+        raise InputError("it was published by a version of sdc without proofs")
     if not path.is_file():
-        raise InputError(f"its proof {path} is gone; put the file back")
+        raise InputError(f"its proof {path} is missing; restore the file")
     with path.open("rb") as file:
         same = SHA256 + hashlib.file_digest(file, "sha256").hexdigest() == digest
     if not same:
-        raise InputError(f"its proof {path} was changed; put the file back as it was")
-    columns, told = read_columns(path)
-    if told.get("format") != FORMAT:
+        raise InputError(f"its proof {path} was changed; restore the file")
+    columns, metadata = read_columns(path)
+    if metadata.get("format") != FORMAT:
         raise InputError(f"its proof {path} is of another version of sdc; use the one that wrote it")
     try:
         axes = [columns[f"axis {number}"] for number in range(len(columns) - len(OF_DIFFERENCES))]
         found = Differences(starts(columns[DIFFERENCE], path), np.stack(axes, axis=1), columns[CHANGE])
-        return found, (int(told["small_count"]), int(told["min_width"]))
+        return found, (int(metadata["small_count"]), int(metadata["min_width"]))
     except (LookupError, ValueError) as error:
-        raise InputError(f"its proof {path} is no proof ({error}); put the file back as it was") from error
+        raise InputError(f"its proof {path} is not a proof ({error}); restore the file") from error
 
 
 _ALL = tuple[Refutation, ...]
 
 
 def write_refutations(found: Iterable[Refutation], table: Table, criteria: Criteria, folder: Path) -> None:
-    """Those that steps of a search name, of this table and for these criteria."""
+    """Write the refutations that steps of a search name, of this table and criterion."""
     content = {
         "format": REFUTATIONS_FORMAT,
         "table": table.digest,
@@ -138,18 +137,18 @@ def write_refutations(found: Iterable[Refutation], table: Table, criteria: Crite
 
 
 def read_refutations(folder: Path, table: Table) -> dict[str, Refutation]:
-    """What `write_refutations` wrote of this table, by name.
+    """Read the refutations of this table by name.
 
-    RunFolderError where it is missing, damaged, of another table, or has one by a name that is not its own.
+    RunFolderError if the file is missing, corrupt, of another table, or has one under a wrong name.
     """
     path = folder / REFUTATIONS_FILE
-    content = read_format(path, REFUTATIONS_FORMAT, "it is what proves the search's refusals")
+    content = read_format(path, REFUTATIONS_FORMAT, "it has the proofs of the search's refusals")
     if content.get("table") != table.digest:
-        raise damaged(path, "it is of another table")
-    told = content.get(REFUTATIONS)
-    listed: list[Any] = told if isinstance(told, list) else []
+        raise corrupt(path, "it is of another table")
+    metadata = content.get(REFUTATIONS)
+    listed: list[Any] = metadata if isinstance(metadata, list) else []
     names = [one.pop(NAME, None) for one in listed if isinstance(one, dict)]
-    found = typed(_ALL, told, path, table.schema)
+    found = typed(_ALL, metadata, path, table.schema)
     if other := next((name for name, one in zip(names, found, strict=True) if name != one.name), None):
-        raise damaged(path, f"{other} is not the name of what it says")
+        raise corrupt(path, f"{other} does not match its content")
     return {one.name: one for one in found}

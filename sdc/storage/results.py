@@ -1,4 +1,4 @@
-"""What the stages find, on disk and back: each document is what its class declares, see `sdc.model.documents`."""
+"""Results of stages on disk; each document follows its class, see `sdc.model.documents`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from sdc.utility.uniques import OF_CELLS, POISSON, Uniques, uniques_facts
 LIKELY_CURVE = "likely_curve.json"
 WIDTHS, TRACE, CURVE = "widths.parquet", "trace.parquet", "curve.json"
 ROWS = 1 << 20  # of a part of a long list
-OF_LIST = ("floor", "visited", "most", "ways")  # beside the widths
+OF_LIST = ("floor", "visited", "most", "ways")  # with the widths
 REMEDIES, POSTERIOR, REFUSALS, UNIQUES = "remedies.json", "posterior.json", "refusals.json", "uniques.json"
 ATTACK, _OF_GUESSES = "attack.json", ("methods", "names", "cells", "claimed")
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
@@ -62,35 +62,35 @@ T = TypeVar("T")
 
 
 def _part(path: Path, part: str, kind: type[T], schema: Schema | None = None) -> T:
-    """Of a JSON file; RunFolderError where it cannot be read or is another file."""
+    """Read a JSON file; RunFolderError if it cannot be read or is another file."""
     content = read_json(path)
     return typed(kind, content.get(part) if isinstance(content, dict) else None, path, schema)
 
 
 def _reason(path: Path) -> str | None:
-    """Why nothing was found, where the file says so."""
+    """Return why nothing was found, if the file has a reason."""
     content = read_json(path)
     return _part(path, "reason", str) if isinstance(content, dict) and "reason" in content else None
 
 
-# What the stages find, written and read back
+# Results of stages
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
-    """Sub-tables as names and as uint64 bit sets, with their critical widths in records, in the list's order."""
+    """Write sub-tables as names and uint64 bit sets, with critical widths in records, in order."""
 
     def part(start: int) -> dict[str, Any]:
         bits = widths.sub_tables[start : start + ROWS]
         named = [st.label(t, schema) for t in bits.tolist()]
         return {"sub_table": named, "bits": bits, "critical_width": widths.widths[start : start + ROWS]}
 
-    # in parts: the names of 2^23 sub-tables at once take more than 1 GB
+    # in parts: all names of 2^23 sub-tables take more than 1 GB
     parts = map(part, range(0, max(1, len(widths)), ROWS))
     write_row_groups(folder / WIDTHS, parts, {name: str(own) for name, own in picked(widths, *OF_LIST).items()})
 
 
 def read_widths(folder: Path) -> CriticalWidths:
-    """What `write_widths` wrote; InputError where it cannot be read, KeyError where it is another file."""
+    """Read the widths; InputError if they cannot be read, KeyError for another file."""
     columns, metadata = read_columns(folder / WIDTHS, ["bits", "critical_width"])
     bits, widths = columns["bits"].astype(np.uint64), columns["critical_width"].astype(np.int64)
     return CriticalWidths(bits, widths, *(int(metadata[name]) for name in OF_LIST))
@@ -103,21 +103,20 @@ class _Blocker:
 
 
 def _elsewhere(default: Any) -> InDocuments:
-    """What other files have."""
     return InDocuments(None, lambda *_: None, lambda *_: default)
 
 
-# version 0.1 wrote null for a part that was not ended
+# version 0.1 wrote null for a part that had not ended
 _ENDED = InDocuments(
     dict[str, int | None],
-    lambda told, _: dict(told),
-    lambda told, _: {of: n for of, n in told.items() if n is not None},
+    lambda content, _: dict(content),
+    lambda content, _: {of: n for of, n in content.items() if n is not None},
 )
 
 
 @dataclass(frozen=True)
 class SearchRecord:
-    """What is kept of a search, see `FoundRelease`; what is as by default is no part of the file."""
+    """The stored part of a search, see `FoundRelease`; defaults are not written."""
 
     method: str
     frontier: tuple[SubTable, ...]
@@ -142,13 +141,13 @@ class SearchRecord:
         return Release.of(self.frontier)
 
     @property
-    def asked_in_part(self) -> tuple[SubTable, ...]:
-        """The required sub-tables that do not go out whole."""
+    def suppressed_required(self) -> tuple[SubTable, ...]:
+        """Required sub-tables that are suppressed, rounded or recoded."""
         return () if self.required is None else tuple(self.required.in_part)
 
 
 def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: tuple[Suppression, ...] = ()) -> None:
-    """The released frontier, every step that led to it, what stopped it, and of chains best graph and trace."""
+    """Write the frontier, every step, what stopped it, and the chains' best graph and trace."""
     record = SearchRecord(
         found.method,
         found.release.frontier,
@@ -168,9 +167,9 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: 
 
 
 def read_search(folder: Path, schema: Schema) -> SearchRecord:
-    """What `write_search` wrote.
+    """Read a search.
 
-    RunFolderError or InputError where a file cannot be read, is another one, or names what the schema does not have.
+    RunFolderError or InputError if a file cannot be read, is another one, or has unknown names.
     """
     path = folder / SEARCH_FILE
     found = typed(SearchRecord, read_json(path), path, schema)
@@ -182,7 +181,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
 
 
 class _Points(Generic[T]):
-    """The points of a curve in their order, in a file of its own."""
+    """The points of a curve in order, in their own file."""
 
     def __init__(self, file: str, kind: type[T]) -> None:
         self._file, self._kind = file, tuple[kind, ...]  # type: ignore[valid-type]
@@ -191,7 +190,7 @@ class _Points(Generic[T]):
         write_json(folder / self._file, {"points": plain(self._kind, tuple(points))})
 
     def read(self, folder: Path) -> tuple[T, ...]:
-        """Errors as for `_part`."""
+        """Read; errors as `_part`."""
         return _part(folder / self._file, "points", self._kind)
 
 
@@ -214,22 +213,21 @@ class _RecodeDocument:
 
 
 def write_remedies(remedies: Sequence[Remedy], schema: Schema, folder: Path) -> None:
-    """Recodes that were tried, by the names of variables and categories, best first."""
+    """Write the tried recodes by names, best first."""
     own = [_RecodeDocument(schema.names[r.recode.variable], r.recode.names, r.asked, r.freed, r.lost) for r in remedies]
     write_json(folder / REMEDIES, {"remedies": plain(list[_RecodeDocument], own, schema)})
 
 
 def read_remedies(folder: Path, schema: Schema) -> tuple[Remedy, ...]:
-    """What `write_remedies` wrote of a table with this schema.
+    """Read the recodes of a table with this schema.
 
-    RunFolderError or InputError where it cannot be read or names a variable that the schema does not have, ValueError
-    for a category.
+    RunFolderError or InputError if the file cannot be read or has unknown variables, ValueError for unknown categories.
     """
     return tuple(r.remedy(schema) for r in _part(folder / REMEDIES, "remedies", list[_RecodeDocument], schema))
 
 
 def write_posteriors(found: Sequence[Summary], groups: Groups, schema: Schema, folder: Path) -> None:
-    """What is likely under each law, and of the at-risk cells in the order of the table's rows how probable."""
+    """Write posteriors by law, and the probabilities of at-risk cells in the order of the table."""
     named = {bits: st.label(bits, schema) for bits in np.unique(groups.sub_tables).tolist()}
     columns: dict[str, Any] = {
         "group": [named[bits] for bits in groups.sub_tables.tolist()],
@@ -245,7 +243,7 @@ def write_posteriors(found: Sequence[Summary], groups: Groups, schema: Schema, f
 
 
 def read_posteriors(folder: Path) -> tuple[Summary, ...]:
-    """What `write_posteriors` wrote; RunFolderError or InputError where it cannot be read, KeyError of other cells."""
+    """Read posteriors; RunFolderError or InputError if they cannot be read, KeyError for other cells."""
     columns, _ = read_columns(folder / CELLS)
     laws = list(_part(folder / POSTERIOR, "laws", tuple[Summary, ...]))
     for place, law in enumerate(laws):
@@ -256,31 +254,30 @@ def read_posteriors(folder: Path) -> tuple[Summary, ...]:
 
 
 def read_groups(folder: Path) -> Groups:
-    """The groups that `write_posteriors` wrote; errors as above."""
+    """Read the groups of `write_posteriors`; errors as above."""
     columns, _ = read_columns(folder / CELLS, ("group_bits", "group_records"))
     sub_tables, records = columns["group_bits"].astype(np.uint64), columns["group_records"].astype(np.int64)
     return Groups(_part(folder / POSTERIOR, "share", float), sub_tables, records)
 
 
 def write_refusals(found: Refusals, folder: Path) -> None:
-    """What refusals tell; ranges are those of the at-risk cells in the order of the table's rows."""
+    """Write the result of repeated searches; ranges of at-risk cells are in the order of the table."""
     write_json(folder / REFUSALS, plain(Refusals, found))
 
 
 def read_refusals(folder: Path) -> Refusals:
-    """What `write_refusals` wrote; errors as for `typed`."""
     return typed(Refusals, read_json(folder / REFUSALS), folder / REFUSALS)
 
 
 def write_uniques(found: Uniques | str, schema: Schema, folder: Path) -> None:
-    """What is thought of sample uniques, all together and in the order of the table's rows; or why nothing is."""
+    """Write estimates of sample uniques in the order of the table, or why there are none."""
     write_json(folder / UNIQUES, {"reason": found} if isinstance(found, str) else uniques_facts(found))
     if isinstance(found, Uniques):
         write_columns(folder / CELLS, found.columns(schema))
 
 
 def read_uniques(folder: Path, table: Table) -> Uniques | str:
-    """What `write_uniques` wrote of this table; RunFolderError or InputError where it cannot be read."""
+    """Read estimates of this table; RunFolderError or InputError if they cannot be read."""
     path = folder / UNIQUES
     if (reason := _reason(path)) is not None:
         return reason
@@ -292,14 +289,14 @@ def read_uniques(folder: Path, table: Table) -> Uniques | str:
 
 
 def write_guesses(found: Guesses | str, folder: Path) -> None:
-    """What is guessed, at-risk cells in the order of the table's rows; or why nothing is."""
+    """Write guesses of at-risk cells in the order of the table, or why there are none."""
     write_json(folder / ATTACK, {"reason": found} if isinstance(found, str) else picked(found, *_OF_GUESSES))
     if isinstance(found, Guesses):
         write_columns(folder / CELLS, dict(zip(found.names, found.expected, strict=True)))
 
 
 def read_guesses(folder: Path) -> Guesses | str:
-    """What `write_guesses` wrote; RunFolderError or InputError where it cannot be read."""
+    """Read guesses; RunFolderError or InputError if they cannot be read."""
     path = folder / ATTACK
     if (reason := _reason(path)) is not None:
         return reason
@@ -312,9 +309,9 @@ def read_guesses(folder: Path) -> Guesses | str:
 def write_assessment(
     assessment: Assessment, bounds: CellBounds, schema: Schema, folder: Path, by: EndMethods | None = None
 ) -> None:
-    """The answer, and the bounds of every at-risk cell, in records; these in the order of the table's rows.
+    """Write the assessment and the bounds of at-risk cells in records, in the order of the table.
 
-    by  which method gave each end, where bounds were to be sharp
+    by  the method of each end of sharp bounds
     """
     named = named_columns([schema.variables[axis] for axis in schema.axes], bounds.cells)
     ends: dict[str, Any] = bounds.numbers
@@ -325,12 +322,11 @@ def write_assessment(
 
 
 def _both(columns: Mapping[str, Any], end: str) -> Any:
-    """(n, 2) from the columns of lower and upper ends."""
     return np.stack([columns[end.format("lower")], columns[end.format("upper")]], axis=1)
 
 
 def read_end_methods(folder: Path) -> EndMethods | None:
-    """What `write_assessment` wrote of the methods; None where bounds were not to be sharp. InputError as above."""
+    """Read the methods of sharp bounds, or None; InputError as above."""
     if SHARPNESS not in read_json(folder / ASSESSMENT_FILE):
         return None
     columns, _ = read_columns(folder / CELLS, tuple(METHOD_OF.values()))
@@ -338,14 +334,14 @@ def read_end_methods(folder: Path) -> EndMethods | None:
 
 
 def read_assessment(folder: Path, table: Table, small_count: int) -> tuple[Assessment, CellBounds]:
-    """What `write_assessment` wrote of this table and small count, but for the methods.
+    """Read the assessment of this table and small count, without the methods.
 
-    InputError or RunFolderError where a file cannot be read, KeyError where it is another one, and ValueError where it
-    is of other cells: bounds that do not enclose their counts, or as many as there are not at-risk cells.
+    InputError or RunFolderError if a file cannot be read, KeyError for another file, ValueError for other cells: bounds
+    that exclude their counts, or a wrong number of cells.
     """
     columns, metadata = read_columns(folder / CELLS, tuple(METHOD_OF))
-    # cells and counts are the table's own: of the file only the ends are read, and `CellBounds` refuses ends that do
-    # not enclose the counts
+    # cells and counts come from the table, only ends from the file; `CellBounds` refuses ends that exclude the
+    # counts
     rows, ends = table.at_risk(small_count), (_both(columns, "outer_{}"), _both(columns, "inner_{}"))
     bounds = CellBounds(table.codes[rows], table.counts[rows], *ends, metadata["method"])
     facts = read_json(folder / ASSESSMENT_FILE)

@@ -1,4 +1,4 @@
-"""The run folders below a folder: what became of each, and which may go; and the logs of servers, which go by age."""
+"""The run folders below a folder: their states and which may be removed; and old logs of servers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from sdc.run_format import MANIFEST, RELEASE, SEARCH
 from sdc.storage.run_folder import LOG, RunFolder, StageRecord
 
 REMOVED = ".removed"
-RUNS = Path("runs")  # where they are, unless a config says otherwise
-WITHOUT_RELEASE = ("refused", "failed", "killed")  # what the end of a run says of it; no end is said of one killed
+RUNS = Path("runs")  # the default of output.folder
+WITHOUT_RELEASE = ("refused", "failed", "killed")  # logged at the end of a run; a killed one logs nothing
 STATES = ("running", "finished", *WITHOUT_RELEASE, "unfinished", "damaged", "unreadable")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run folder, from its manifest, its log, its lock and the folders that are there.
+    """A run folder's state, from its manifest, log, lock and folders.
 
-    state    running; finished, with its release; refused: the data or the config allow none; failed: a fault; killed:
-             its process is gone, or was stopped; unfinished: it ended well before a release, as a sweep of widths does;
-             damaged: a stage of the build is not there, or not whole, beside its release; unreadable: the manifest is
+    state    running; finished (with a release); refused (data or config allow none); failed (an error); killed (no
+             process any more, or stopped); unfinished (ended before a release, such as a sweep); damaged (a stage is
+             missing or incomplete, besides the release); unreadable (the manifest is)
     planned  names of the stages of the whole build
-    stages   records of those that are there
+    stages   records of the existing ones
     """
 
     folder: RunFolder
@@ -46,12 +46,11 @@ class Run:
 
     @property
     def name(self) -> str:
-        """That of the config."""
         return self.folder.path.parent.name
 
     @property
     def started(self) -> str:
-        """When the last run began, ISO in UTC; of a folder without a log when its manifest was written."""
+        """Start of the last run, ISO in UTC; without a log the time of the manifest."""
         if (begun := self.last("run started")) is not None:
             return str(begun.get("time", ""))
         written = (self.folder.path / MANIFEST).stat().st_mtime
@@ -59,10 +58,10 @@ class Run:
 
     @property
     def ended(self) -> str | None:
-        """When the last run ended, ISO in UTC; None while it runs, and where it was killed."""
+        """End of the last run, ISO in UTC; None while it runs, or if it was killed."""
         last = self.last("run started", "run ended")
-        told = None if last is None or last["event"] != "run ended" else last.get("time")
-        return None if told is None else str(told)
+        ended = None if last is None or last["event"] != "run ended" else last.get("time")
+        return None if ended is None else str(ended)
 
     def last(self, *events: str) -> Mapping[str, Any] | None:
         """The last of these events of the log."""
@@ -70,7 +69,7 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """One row of a list of runs, as JSON values: times are ISO in UTC, the size is in bytes."""
+        """A row of a list of runs as JSON values: times are ISO in UTC, size in bytes."""
         return {
             "run_folder": str(self.folder.path),
             "name": self.name,
@@ -85,7 +84,7 @@ class Run:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Everything about a run, stage by stage, as JSON values: times as above, memory in MiB."""
+        """All facts of a run as JSON values, by stage: times as above, memory in MiB."""
         records = {record.name: record for record in self.stages}
         ended = self.last("run started", "run ended")
         return {
@@ -99,12 +98,12 @@ class Run:
 
     @property
     def _warnings(self) -> list[str]:
-        """Of the last run in the folder."""
+        """Warnings of the last run."""
         started = max((n for n, event in enumerate(self.events) if event["event"] == "run started"), default=0)
         return [str(event.get("text")) for event in self.events[started:] if event["event"] == WARNING]
 
     def _at_work(self) -> dict[str, Any]:
-        """Who holds the folder, the stage at work, and the last that it said."""
+        """The process that holds the folder, its stage and its last message."""
         begun, latest = self.last("run started") or {}, self.events[-1] if self.events else {}
         progress = {key: latest[key] for key in ("units", "of", "seconds") if latest.get("event") == "progress"}
         holder = {key: begun.get(key) for key in ("pid", "host", "workers")}
@@ -113,43 +112,42 @@ class Run:
 
 
 def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
-    told = ("seconds", "driver_mib", "worker_mib")
+    measured = ("seconds", "driver_mib", "worker_mib")
     return (
-        {"name": name, "status": "to do", **dict.fromkeys(told)}
+        {"name": name, "status": "to do", **dict.fromkeys(measured)}
         if record is None
-        else picked(record, "name", "status", *told)
+        else picked(record, "name", "status", *measured)
     )
 
 
 def require_run(path: Path) -> None:
-    """RunFolderError where the path is no run folder, with one that is below it, or below runs/ under this name."""
+    """Raise RunFolderError if the path is not a run folder, with a suggestion below it or below runs/."""
     if is_run(path):
         return
     places = (root.glob(f"{below}{MANIFEST}") for root in (path, RUNS / path) for below in ("[!.]*/", "[!.]*/[!.]*/"))
     such = next((f", such as {found.parent}" for place in places for found in sorted(place)), "")
-    raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made{such}")
+    raise RunFolderError(f"{path} is not a run folder: it has no {MANIFEST}; name a folder of sdc run{such}")
 
 
 def is_run(path: Path) -> bool:
-    """Whether it is a run folder."""
     return (path / MANIFEST).is_file()
 
 
 def run_at(path: Path) -> Path:
-    """The run folder that a path means: itself, or of a folder of runs of one name the one that finished last."""
+    """Return a run folder: the path itself, or the last finished run in a folder of one name."""
     if is_run(path):
         return path
-    finished = [run for run in map(read_run, _beside(path)) if run.state == "finished"]
+    finished = [run for run in map(read_run, _run_folders(path)) if run.state == "finished"]
     return max(finished, key=lambda run: run.started).folder.path if finished else path
 
 
-def _beside(folder: Path) -> Iterator[Path]:
-    """The run folders in a folder; hidden names are stages being written, and runs being removed."""
+def _run_folders(folder: Path) -> Iterator[Path]:
+    """Yield the run folders in a folder; hidden ones are being written or removed."""
     return (manifest.parent for manifest in folder.glob(f"[!.]*/{MANIFEST}"))
 
 
 def read_run(path: Path) -> Run:
-    """The run in a folder; RunFolderError where it is none. One whose manifest cannot be read is "unreadable"."""
+    """Read the run of a folder; RunFolderError for another folder. Without a readable manifest it is "unreadable"."""
     require_run(path)
     folder = RunFolder(path)
     events = tuple(folder.events())
@@ -157,14 +155,14 @@ def read_run(path: Path) -> Run:
         manifest = folder.manifest()
     except RunFolderError:
         return Run(folder, "unreadable", (), (), events)
-    # records are believed, not checked against digests: a list of runs must not read all their files
+    # records are not checked against digests: a list must not read all files
     there = tuple(record for record in manifest.stages if folder.stage(record.name).is_dir())
     planned = manifest.planned or tuple(record.name for record in manifest.stages)
     return Run(folder, _state(folder, planned, {record.name for record in there}, events), planned, there, events)
 
 
 def _state(folder: RunFolder, planned: Sequence[str], there: set[str], events: Sequence[Mapping[str, Any]]) -> str:
-    # first: a folder at work may have the release of an earlier run in it, or an event that says it ended
+    # first: a running folder may have an earlier run's release or end event
     if folder.held():
         return "running"
     if folder.stage(RELEASE).is_dir():
@@ -174,21 +172,21 @@ def _state(folder: RunFolder, planned: Sequence[str], there: set[str], events: S
 
 
 def read_runs(root: Path) -> list[Run]:
-    """All runs below a folder such as runs/, by name and then as they were started; RunFolderError where it is none."""
+    """Read all runs below a folder such as runs/, by name and start; RunFolderError if it is not a folder."""
     if not root.is_dir():
-        raise RunFolderError(f"{root} is no folder; name one with runs in it, as output.folder of a config does")
-    # hidden names are stages being written, and runs being removed
+        raise RunFolderError(f"{root} is not a folder; name one with runs, such as output.folder of a config")
+    # hidden names are being written or removed
     runs = [read_run(manifest.parent) for manifest in root.glob(f"[!.]*/[!.]*/{MANIFEST}")]
     return sorted(runs, key=lambda run: (run.name, run.started, run.folder.path.name))
 
 
 def last_runs(root: Path) -> list[Run]:
-    """Of each name the run that was at work last, by name; none where there is no such folder."""
+    """Return the latest run of each name; none if the folder does not exist."""
     manifests = sorted(root.glob(f"[!.]*/[!.]*/{MANIFEST}"), key=_written)
     newest = {manifest.parent.parent: manifest.parent for manifest in manifests}
     found = list[Run]()
     for folder in sorted(newest.values()):
-        # one that is removed just now is none
+        # it may be removed just now
         with suppress(RunFolderError):
             found.append(read_run(folder))
     return found
@@ -202,10 +200,10 @@ def _written(path: Path) -> float:
 
 
 def last_finished(folder: RunFolder) -> RunFolder | None:
-    """The finished run that was started last of those that lie beside this one, which have its name."""
+    """Return the finished run of this name that started last."""
     if not folder.path.parent.is_dir():
         return None
-    # of thousands of runs one or two are read as a whole
+    # only one or two of thousands of runs are read in full
     names = [name for name in os.listdir(folder.path.parent) if name != folder.path.name and not name.startswith(".")]
     begun = {name: started for name in names if (started := _last_begun(f"{folder.path.parent}/{name}"))}
     for name in sorted(begun, key=begun.__getitem__, reverse=True):
@@ -216,7 +214,7 @@ def last_finished(folder: RunFolder) -> RunFolder | None:
 
 
 def _last_begun(run: str) -> str:
-    """When the last run in a folder began, as `Run.started`, without the rest of its log; empty where there is none."""
+    """Return the start of a folder's last run without reading the whole log, or ""."""
     text = b""
     try:
         written = os.stat(f"{run}/{MANIFEST}").st_mtime
@@ -232,13 +230,13 @@ def _last_begun(run: str) -> str:
 
 
 def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool = False) -> list[Run]:
-    """Runs that may go: those without a release that a later release of the same name supersedes.
+    """Return removable runs: those without a release that a later release of the name supersedes.
 
-    keep        also those with a release, but for so many of the newest of each name
-    unfinished  also those without a release that nothing supersedes, and damaged ones
+    keep        also runs with a release, except this many newest of each name
+    unfinished  also runs without a release that nothing supersedes, and corrupt ones
 
-    A run that is at work is never among them, nor one whose manifest cannot be read, nor one without a release that a
-    ledger has an entry of: what the entry says is still to be published.
+    Never included are running and unreadable runs, and runs without a release that a ledger has an entry of: their
+    release is still to be published.
     """
     by_name: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: run.started):
@@ -247,14 +245,14 @@ def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool =
 
 
 def _superfluous(runs: Sequence[Run], keep: int | None, unfinished: bool) -> Iterator[Run]:
-    """Of the runs of one name, oldest first."""
+    """Select among the runs of one name, oldest first."""
     released = [i for i, run in enumerate(runs) if run.state == "finished"]
-    kept = set(released if keep is None else released[max(0, len(released) - keep) :])
-    # only what is older than a release is superseded by it: a later run without one may be the one that matters
+    retained = set(released if keep is None else released[max(0, len(released) - keep) :])
+    # a release supersedes only older runs: a later run may be the one in progress
     newest = released[-1] if released else -1
     for i, run in enumerate(runs):
         superseded = i < newest and run.state != "damaged"
-        may_go = i not in kept if run.state == "finished" else unfinished or superseded
+        may_go = i not in retained if run.state == "finished" else unfinished or superseded
         if may_go and run.state not in ("running", "unreadable") and not _is_to_publish(run):
             yield run
 
@@ -265,38 +263,38 @@ def _is_to_publish(run: Run) -> bool:
     if ledger is None or run.folder.stage(RELEASE).exists() or not run.folder.stage(SEARCH).exists():
         return False
     try:
-        # by its digest, for the folder may have been moved
+        # by digest: the folder may have moved
         return any(Path(one.folder).parent.name == run.folder.path.name for one in read_ledger(Path(ledger)).entries)
     except SdcError:
         return True
 
 
 def remove(run: Run) -> None:
-    """Removes a run folder, which loses its name first, so that nobody reads it half removed.
+    """Remove a run folder, after renaming it so that nobody reads half of it.
 
-    RunFolderError where it was run again since it was read, or cannot be removed.
+    RunFolderError if it was run again meanwhile, or cannot be removed.
     """
     path = run.folder.path
     dying = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}{REMOVED}")
     with run.folder.alone():
-        # asked again while the folder is held: between the list and now somebody may have run it, and finished
+        # check again under the lock: it may have run since the list was made
         if run.folder.events() != list(run.events):
-            raise RunFolderError(f"{path} has changed meanwhile: it was run again; look at it anew")
+            raise RunFolderError(f"{path} was run again meanwhile; list the runs again")
         try:
             path.rename(dying)
             shutil.rmtree(dying)
         except OSError as error:
-            raise RunFolderError(f"{path} cannot be removed: {error}; mend the permissions") from error
+            raise RunFolderError(f"{path} cannot be removed: {error}; fix the permissions") from error
 
 
 def finish_removals(root: Path) -> None:
-    """Removes what a removal that was interrupted has left."""
+    """Finish interrupted removals."""
     for dying in root.glob(f"[!.]*/.*{REMOVED}"):
         shutil.rmtree(dying, ignore_errors=True)
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files below; a file that goes meanwhile does not count."""
+    """Bytes of all files below; files that vanish meanwhile do not count."""
     sizes = 0
     for path in folder.rglob("*"):
         try:
@@ -311,9 +309,9 @@ ASIDE = "log-*.jsonl"
 
 @dataclass(frozen=True)
 class OldLog:
-    """A log that began, or one set aside that ended, before a moment; `aside` is the name it gets, None to be removed.
+    """A log that began before a moment, or an archived one that ended before it; `aside` is its archive name, or None.
 
-    A line that a server writes meanwhile is in a new log: each opens it by its name.
+    Servers open the log by name for each line, so new lines go to a new log.
     """
 
     path: Path
@@ -328,18 +326,18 @@ class OldLog:
         }
 
     def clean(self) -> None:
-        """RunFolderError where that may not be done."""
+        """Archive or remove it; RunFolderError if that is not allowed."""
         try:
             if self.aside is None:
                 self.path.unlink()
             else:
                 self.path.rename(self.aside)
         except OSError as error:
-            raise RunFolderError(f"{self.path} cannot be cleaned: {error.strerror}; mend the permissions") from error
+            raise RunFolderError(f"{self.path} cannot be cleaned: {error.strerror}; fix the permissions") from error
 
 
 def old_logs(root: Path, before: datetime) -> Iterator[OldLog]:
-    """Those of the servers of a folder such as runs/."""
+    """Yield the old logs of the servers of a folder such as runs/."""
     for log in sorted(root.glob(f"[!.]*/[!.]*/{LOG}")):
         folder, began = log.parent, _first(log)
         if not (folder / MANIFEST).exists():
@@ -351,7 +349,6 @@ def old_logs(root: Path, before: datetime) -> Iterator[OldLog]:
 
 
 def _first(log: Path) -> datetime | None:
-    """The moment of the first event."""
     times = (datetime.fromisoformat(event["time"]) for event in read_events(log) if "time" in event)
     return next(times, None)
 

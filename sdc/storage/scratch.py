@@ -1,4 +1,4 @@
-"""Scratch folders: each of one process, and gone with it however it ends: they hold copies of the table."""
+"""Scratch folders: they hold copies of the table, and are removed with their process, however it ends."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignor
 
 @contextmanager
 def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
-    """A folder below `parent` for this run alone, removed when the block ends, or when this process does.
+    """Create a folder below `parent`, removed when the block or this process ends.
 
-    A process that is killed cannot clean up after itself: a child that outlives it does. What is left all the same,
-    where that was killed too, goes with the next run on this machine: a folder is there only while its lock is held,
-    and the lock of a process that died is free. Not every disk that machines share tells one of the locks of another.
+    A killed process cannot clean up, so a child that outlives it does. If both are killed, the next run on this machine
+    removes the folder: its lock is then free. Shared disks may not share locks between machines.
     """
     prefix = f"{PREFIX}{socket.gethostname()}-"
     for lock in parent.glob(f".{glob.escape(prefix)}*.lock"):
@@ -32,7 +31,7 @@ def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
     folder = parent / f"{prefix}{uuid.uuid4().hex[:12]}"
     with FileLock(_lock_of(folder)):
         try:
-            # made while its lock is held, or another run could take it for one that a dead run left
+            # created under its lock, so that other runs do not remove it
             folder.mkdir(mode=0o700)
             folder.chmod(mode)  # whatever the umask
             with _removed_with_this_process(folder):
@@ -44,9 +43,9 @@ def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
 
 @contextmanager
 def _removed_with_this_process(folder: Path) -> Iterator[None]:
-    """Removes the folder when this process has ended."""
+    """Remove the folder when this process ends."""
     command = [sys.executable, "-I", "-S", "-c", _WATCH, str(folder)]
-    # in a session of its own: what is sent to the group of this process must not end it
+    # in its own session: signals to this process group must not end it
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
         yield
 
@@ -61,4 +60,4 @@ def _remove_if_free(lock: Path) -> None:
             shutil.rmtree(lock.with_name(lock.name[1:].removesuffix(".lock")), ignore_errors=True)
             lock.unlink(missing_ok=True)
     except (Timeout, OSError):
-        return  # at work, or not ours to remove
+        return  # in use, or not ours

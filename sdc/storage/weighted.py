@@ -1,7 +1,7 @@
-"""Weights on disk, and what shows which of their totals may go out. Both are confidential.
+"""Weights on disk, and the proof of releasable totals. Both are confidential.
 
-`table/weights.parquet` has a row for each row of the table, in its order. `weighted.json` says what totals go out and
-how they are rounded; `pairs.parquet` holds feasible pairs as differences from the true table and the true totals.
+`table/weights.parquet` has a row for each row of the table, in order. `weighted.json` has the releasable totals and
+their rounding; `pairs.parquet` has feasible pairs as differences from the true table and totals.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sdc.feasible.differences import Differences
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -35,12 +35,12 @@ from sdc.storage.certificate import starts
 from sdc.storage.parquet import read_cells, read_columns, write_cells, write_columns
 from sdc.storage.run_folder import read_format, write_json
 from sdc.weighted.pairs import Pairs
-from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # whoever reads one has it from here
+from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # for readers of one
 
 
 @dataclass(frozen=True)
 class _WeightedDocument:
-    """pairs says how many are in their file."""
+    """pairs is the number in their file."""
 
     table: str
     round: int
@@ -50,39 +50,38 @@ class _WeightedDocument:
 
 
 def write_weights(weights: RecordWeights, folder: Path) -> None:
-    """The weights of the table that is written there."""
     columns = {SUM: weights.totals, LEAST: weights.least, LARGEST: weights.largest}
     write_columns(folder / WEIGHTS, columns)
 
 
 def read_weights(folder: Path, table: Table) -> RecordWeights:
-    """What `write_weights` wrote; InputError where it is missing, damaged or of another table."""
+    """Read the weights; InputError if they are missing, corrupt or of another table."""
     columns, _ = read_columns(folder / WEIGHTS)
     if {name: column.dtype for name, column in columns.items()} != dict.fromkeys((SUM, LEAST, LARGEST), np.int64):
-        raise InputError(f"{folder / WEIGHTS} is damaged: its columns are not those of weights; run the build again")
+        raise InputError(f"{folder / WEIGHTS} is corrupt: its columns are not those of weights; run the build again")
     weights = RecordWeights(columns[SUM], columns[LEAST], columns[LARGEST])
     weights.check(table)
     return weights
 
 
 def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Path) -> None:
-    """Writes both files; the same certificate gives the same bytes."""
+    """Write both files; equal certificates give equal bytes."""
     pairs = certificate.pairs
     numbers = {PAIR: pairs.moves.of, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts}
     write_cells(folder / PAIRS, schema, pairs.moves.cells, numbers)
-    told = certificate.table_digest, certificate.base, certificate.totals, certificate.withheld, len(pairs)
-    content = plain(_WeightedDocument, _WeightedDocument(*told), schema)
+    fields = certificate.table_digest, certificate.base, certificate.totals, certificate.withheld, len(pairs)
+    content = plain(_WeightedDocument, _WeightedDocument(*fields), schema)
     write_json(folder / WEIGHTED_FILE, {"format": WEIGHTED_FORMAT, **content})
 
 
 def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
-    """What `write_weighted` wrote; RunFolderError or InputError where it is missing or damaged."""
+    """Read both files; RunFolderError or InputError if they are missing or corrupt."""
     path = folder / WEIGHTED_FILE
-    content = read_format(path, WEIGHTED_FORMAT, "nothing shows that totals of weights are safe")
+    content = read_format(path, WEIGHTED_FORMAT, "it has the proof of releasable totals")
     found = typed(_WeightedDocument, content, path, schema)
     cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
     start = starts(numbers[PAIR], folder / PAIRS)
     if len(start) - 1 != found.pairs:
-        raise damaged(path, f"{PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
+        raise corrupt(path, f"{PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
     pairs = Pairs(Differences(start, cells, numbers[CHANGE]), numbers[SHIFT])
     return WeightedCertificate(found.table, found.round, found.totals, found.withheld, pairs)

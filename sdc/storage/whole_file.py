@@ -1,4 +1,4 @@
-"""A file is there whole, or not at all; and it is for the eyes of this user, unless it is published."""
+"""Atomic writing of files for this user alone, unless they are published."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed to it when the block ends well and removed when it does not.
+    """Yield a temporary path that replaces `path` if the block succeeds; otherwise it is removed.
 
-    What is at `path` is replaced. The file is there before the block begins, open to this user alone: whoever writes
-    it keeps its permissions. OSError where it cannot be made or renamed.
+    The file exists before the block, readable only by this user; writers keep its permissions. OSError if it cannot be
+    created or renamed.
     """
-    # beside the path, not in /tmp: a rename is at one stroke within a file system only
+    # next to the path: renames are atomic only within a file system
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)
@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def sync(*paths: Path) -> None:
-    """What is in these files, and which names are in these folders, is on disk when this returns."""
+    """Flush files, and the names in folders, to disk."""
     for path in paths:
         number = os.open(path, os.O_RDONLY)
         try:
@@ -37,13 +37,13 @@ def sync(*paths: Path) -> None:
 
 
 def close_to_others(folder: Path) -> None:
-    """The folder and all in it for this user alone, whatever the umask."""
+    """Restrict a folder and its content to this user, whatever the umask."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def open_as_usual(folder: Path) -> None:
-    """The folder and all in it as open as the umask has it: for what is published."""
+    """Open a folder and its content as the umask allows, for publication."""
     mask = os.umask(0o077)
     os.umask(mask)
     for path in (folder, *folder.rglob("*")):

@@ -1,1 +1,1 @@
-"""What a release is worth: counts, degrees of freedom, weights, and how well it reconstructs the full table."""
+"""The utility of a release: counts, degrees of freedom, weights, and accuracy of the reconstructed table."""

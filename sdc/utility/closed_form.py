@@ -25,8 +25,8 @@ Values = npt.NDArray[np.float64]
 def expected(marginals: Marginals, decomposition: Decomposition, cells: Codes, variables: SubTable) -> Values:
     """(n,) prod_j n_Cj(i_Cj) / prod_j n_Sj(i_Sj) at (n, variables) cells in which every clique is positive.
 
-    The maximum likelihood estimate under the release's log-linear model, to which IPF converges
-    (Lauritzen 1996, section 4.4). One pass over the cells a clique and a separator.
+    The maximum likelihood estimate under the release's log-linear model, to which IPF converges (Lauritzen 1996,
+    section 4.4). One pass over the cells for each clique and separator.
     """
 
     def counts(subtable: SubTable) -> Counts:
@@ -37,19 +37,17 @@ def expected(marginals: Marginals, decomposition: Decomposition, cells: Codes, v
 
 
 def _quotient(decomposition: Decomposition, counts: Callable[[SubTable], Counts]) -> Values:
-    """From the counts of cliques and separators at some cells."""
     values = counts(decomposition.cliques[0]).astype(np.float64)
     for clique, separator in zip(decomposition.cliques[1:], decomposition.separators, strict=True):
         values *= counts(clique)
-        # clique and separator in turn: a quotient stays near the counts, where products of all cliques first could
-        # leave a double
+        # clique and separator in turn: the quotient stays near the counts, while products of all cliques could overflow
         values /= counts(separator)
     return values
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """Expected counts of a decomposable release, of whose cells none is listed.
+    """Expected counts of a decomposable release, without a list of cells.
 
     schema         of the table, without levels
     marginals      of the cliques
@@ -62,7 +60,7 @@ class ClosedForm:
 
     @cached_property
     def spread(self) -> int:
-        """How many cells of the full table share each value, equally."""
+        """The number of cells of the full table that share each value equally."""
         sizes = self.schema.sizes
         return self.schema.cells // prod(sizes[v] for v in st.members(self.decomposition.variables))
 
@@ -75,12 +73,12 @@ class ClosedForm:
         return found
 
     def among(self, counts: Callable[[SubTable], Counts]) -> Values:
-        """(n,) the same where the counts of cliques and separators at the cells are known, and none is 0."""
+        """(n,) expected counts from positive counts of cliques and separators at the cells."""
         return _quotient(self.decomposition, counts) / float(self.spread)
 
     @property
     def sum_of_squares(self) -> float:
-        """Of the expected counts of all cells, in records squared: they are a product of cliques and separators too.
+        """The sum of squares of all expected counts, in records squared: also a product of cliques and separators.
 
         Each value v is v / spread in `spread` cells, which give v^2 / spread.
         """
@@ -94,7 +92,7 @@ class ClosedForm:
 
     @property
     def fitted_cells(self) -> int:
-        """How many cells have a positive fit; exact, a Python integer."""
+        """The number of cells with a positive fit; exact, a Python integer."""
 
         def message(shared: Marginal, rows: Counts, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
             found = np.zeros(len(shared), object)
@@ -104,15 +102,15 @@ class ClosedForm:
         return int(self._gathered(lambda counts: np.ones(len(counts), object), message)) * self.spread
 
     def _gathered(self, weighed: Callable[[Counts], Any], message: Callable[[Marginal, Counts, Any], Any]) -> Any:
-        """A sum over all cells, by messages along the junction tree, last clique first; the cost is the marginals'."""
+        """A sum over all cells by messages along the junction tree, last clique first; the cost is the marginals'."""
         cliques, separators = self.decomposition.cliques, self.decomposition.separators
-        # in perfect order clique j shares its separator with those before: from the last one on, each has heard from
-        # all below it when it speaks
+        # in perfect order clique j shares its separator with earlier ones: from the last one on, each has all messages
+        # from below when it sends its own
         weights = {clique: weighed(self.marginals[clique].counts) for clique in cliques}
         for j in reversed(range(1, len(cliques))):
             own, separator = self.marginals[cliques[j]], separators[j - 1]
-            told = message(*own.onto(separator), weights[cliques[j]])
+            messages = message(*own.onto(separator), weights[cliques[j]])
             host = next(self.marginals[clique] for clique in cliques[:j] if st.is_within(separator, clique))
-            # of one table both have the same cells of the separator, in one order
-            weights[host.subtable] *= told[host.onto(separator)[1]]
+            # both have the same cells of the separator, in one order
+            weights[host.subtable] *= messages[host.onto(separator)[1]]
         return weights[cliques[0]].sum()

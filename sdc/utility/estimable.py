@@ -1,4 +1,4 @@
-"""What can be estimated of a log-linear model from a table with zeros: where its fit is positive, which parameters."""
+"""Estimable parameters of a log-linear model for a table with zeros, and the cells with a positive fit."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sdc.utility.measures import degrees_of_freedom, free_categories
 from sdc.utility.rank_kernel import PRIME, is_independent
 
 MOST_CELLS = 1 << 14
-"""Of a part whose zeros a program looks at; of 7,560 cells it takes 2 to 6 seconds."""
+"""Of a part whose zeros a program examines; for 7,560 cells it takes 2 to 6 seconds."""
 MOST_PARAMETERS, MOST_ENTRIES = 1 << 11, 1 << 24
-"""Of a matrix whose rank is found, in some seconds."""
+"""Of a matrix whose rank is computed, in some seconds."""
 MOST_TERMS = 1 << 12
 
 Places = npt.NDArray[np.int64]
@@ -34,11 +34,11 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """A log-linear term of a model: a released sub-table, the grand total among them.
+    """A log-linear term of a model: a released sub-table, or the grand total.
 
     parameters  free ones, prod (I_v - 1)
-    estimable   how many of them the cells with a positive fit tell apart, where the terms before it, of fewer
-                variables or listed before, are there already; None where that is not known
+    estimable   number of them that the cells with a positive fit identify, given the terms before it (fewer variables,
+                or listed before); None if unknown
     """
 
     sub_table: SubTable
@@ -48,13 +48,13 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A component of what is known, see `Structure.components`: the model splits there, and its fit is a product.
+    """A component of the knowledge, see `Structure.components`: the model splits there, and its fit is a product.
 
     variables   with all levels
-    cells       (n, variables) sorted codes of its cells where the fit is positive
-    is_public   whether its marginal is released: then the fit is that
+    cells       (n, variables) sorted codes of its cells with a positive fit
+    is_public   whether its marginal is released: then it is the fit
     is_proven   whether the fit is known to be positive in all these cells, and not to go to 0 in some
-    parameters  how many can be estimated, with the constant; None where that is not known
+    parameters  number of estimable ones, with the constant; None if unknown
     """
 
     variables: SubTable
@@ -66,13 +66,13 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Estimable:
-    """What can be estimated of the hierarchical model of the released sub-tables, for whoever knows no other facts.
+    """Estimability in the hierarchical model of the released sub-tables, without other facts.
 
-    Zeros count as in Bishop, Fienberg and Holland (1975, section 3.8): off go the cells whose fit is 0, and the
-    parameters that cannot be estimated for that. The fit is positive in a cell where some table of real numbers, none
-    below 0, has the released marginals and is positive there. A marginal of 0 excludes its cells, a structural zero
-    its own; of others that are excluded the fit is reached in the limit only (Haberman 1974). On the cells that are
-    left as many parameters can be estimated as the model's matrix has rank (Fienberg and Rinaldo 2012).
+    Zeros count as in Bishop, Fienberg and Holland (1975, section 3.8): cells with a fit of 0 are removed, and the
+    parameters that cannot be estimated without them. The fit is positive in a cell if some non-negative real table has
+    the released marginals and is positive there. A marginal of 0 excludes its cells, a structural zero its own; if
+    others are excluded, the fit is reached in the limit only (Haberman 1974). The remaining cells identify as many
+    parameters as the rank of the model's matrix (Fienberg and Rinaldo 2012).
     """
 
     table: Table
@@ -99,26 +99,26 @@ class Estimable:
 
     @property
     def is_proven(self) -> bool:
-        """Whether the fit is known to be positive in the cells of all parts."""
+        """Whether the positive cells of all parts are proven."""
         return all(part.is_proven for part in self.parts)
 
     @property
     def supports(self) -> Marginals:
-        """Marginals of 1, where a part's fit is positive; of parts of which the released ones do not say it."""
+        """Indicator marginals of a part's positive cells, for parts where the released ones do not imply them."""
         schema, covered = self.table.flat.schema, self.known.flat.structure.covered
         found = {}
         for part in self.parts:
-            kept = part.variables & covered
-            if kept and not part.is_public:
-                cells = part.cells[:, columns(kept, part.variables)]
-                found[kept] = Marginal(schema, kept, cells, np.ones(len(cells), np.int64))
+            shared = part.variables & covered
+            if shared and not part.is_public:
+                cells = part.cells[:, columns(shared, part.variables)]
+                found[shared] = Marginal(schema, shared, cells, np.ones(len(cells), np.int64))
         return found
 
     @property
     def parameters(self) -> int | None:
-        """How many can be estimated, with the constant; None where that is not known.
+        """Number of estimable parameters, with the constant; None if unknown.
 
-        What two parts can both fit are functions of their separator's positive cells, which count in both.
+        Two parts share the functions of their separator's positive cells, which count in both.
         """
         shared = sum(len(Marginal.of(self.table.flat, s)) for s in self.known.structure.components.separators)
         found = [part.parameters for part in self.parts if part.parameters is not None]
@@ -126,15 +126,15 @@ class Estimable:
 
     @cached_property
     def listed(self) -> list[SubTable]:
-        """The terms, those of fewest variables first; none where there are more than 4,096."""
+        """The terms, those with fewest variables first; none if there are more than 4,096."""
         few = self.known.release.sub_tables_with_total(self.table.schema) <= MOST_TERMS
         return terms_of(self.known) if few else []
 
     def terms(self, fitted_cells: int, listed: Fit | None) -> tuple[Term, ...]:
-        """Each term listed.
+        """Each listed term.
 
-        fitted_cells  how many cells of the full table have a positive fit
-        listed        these, where the table is without levels; None where they are too many
+        fitted_cells  number of cells of the full table with a positive fit
+        listed        these, if the table has no levels; None if there are too many
         """
         schema = self.table.schema
         sizes = [parameters_of(term, schema) for term in self.listed]
@@ -145,18 +145,18 @@ class Estimable:
 
 
 def terms_of(known: Knowledge) -> list[SubTable]:
-    """The released sub-tables with a parameter: each after all that are within it."""
+    """The released sub-tables with a parameter, each after all within it."""
     return sorted(known.structure.essential.views(known.schema), key=lambda s: (st.dimension(s), s))
 
 
 def parameters_of(term: SubTable, schema: Schema) -> int:
-    """Free ones of a term."""
+    """Free parameters of a term."""
     free = free_categories(schema)
-    return prod(free[v] for v in st.members(schema.levels.telling(term)))
+    return prod(free[v] for v in st.members(schema.levels.finest(term)))
 
 
 def _positive(table: Table, known: Knowledge) -> tuple[Codes, bool]:
-    """The cells of a table without levels where the fit is positive, and whether that is proven of all of them."""
+    """The cells with a positive fit of a table without levels, and whether all are proven."""
     marginals, every = marginals_of(table, known), st.full(len(table.schema))
     cells = possible_cells(table.schema, marginals, every, known.zeros, MAX_BYTES)
     empty = table.count_at(cells) == 0
@@ -169,14 +169,14 @@ def _positive(table: Table, known: Knowledge) -> tuple[Codes, bool]:
 def _reached(
     cells: Codes, empty: npt.NDArray[np.bool_], sub_tables: Sequence[SubTable], schema: Schema
 ) -> npt.NDArray[np.bool_] | None:
-    """(n,) in which cells a table with the true marginals is positive; None where the solver does not say.
+    """(n,) cells in which a table with the true marginals can be positive; None if the solver does not decide.
 
-    Changes that keep the marginals are scaled so small that no other count goes below 0, so that only where the count
-    is 0 they must not be. Of the empty cells as many as can be go up by 1 or more, which may be all in one change.
+    Changes that preserve the marginals are scaled so that no positive count gets below 0; only empty cells need the
+    constraint. As many empty cells as possible increase by at least 1, possibly all in one change.
     """
     from scipy.sparse import csc_array, hstack, vstack
 
-    groups = [schema.keys.keep(st.members(s)).distinct(cells[:, list(st.members(s))]) for s in sub_tables]
+    groups = [schema.keys.restricted(st.members(s)).distinct(cells[:, list(st.members(s))]) for s in sub_tables]
     one, own = np.ones(len(cells)), np.arange(len(cells))
     sums = vstack([csc_array((one, (group, own)), (len(first), len(cells))) for first, group in groups], format="csc")
     up = sums[:, np.flatnonzero(empty)]
@@ -194,23 +194,23 @@ def _reached(
 
 
 def ranks(cells: Codes, variables: SubTable, known: Knowledge) -> list[int] | None:
-    """Of each term of a model by how much it raises the rank of the matrix on these cells; None where that is large.
+    """The increase of the matrix rank on these cells by each term of a model; None if the matrix is too large.
 
     cells  (n, variables) codes, of all levels
 
-    In whole numbers modulo a prime of 31 bits, the cells having random weights: what is found is right, but for a
-    chance of less than one in 10^5 that it is too low. O(parameters^3).
+    Computed modulo a 31-bit prime with random weights of the cells: the result is right, except for a chance below
+    10^-5 that it is too low. O(parameters^3).
     """
     from scipy.sparse import csc_array, hstack
 
     schema = known.schema
-    # before they are listed: each has a parameter at least
+    # before they are listed: each has at least one parameter
     if degrees_of_freedom(known.release, schema) >= MOST_PARAMETERS:
         return None
     terms = terms_of(known)
     if len(cells) * len(terms) > MOST_ENTRIES:
         return None
-    blocks = [_indicators(cells[:, columns(schema.levels.telling(term), variables)]) for term in terms]
+    blocks = [_indicators(cells[:, columns(schema.levels.finest(term), variables)]) for term in terms]
     matrix = hstack([csc_array((np.ones(len(row), np.int64), (row, own)), (len(cells), n)) for row, own, n in blocks])
     weights = np.random.default_rng(0).integers(1, PRIME, len(cells))
     products = (matrix.T @ (matrix * weights[:, None])).toarray() % PRIME
@@ -220,9 +220,9 @@ def ranks(cells: Codes, variables: SubTable, known: Knowledge) -> list[int] | No
 
 
 def _indicators(codes: Codes) -> tuple[Places, Places, int]:
-    """Of each combination of categories that occurs, none of them a variable's first, which cells have it.
+    """For each occurring combination of categories (without the first of a variable) the cells that have it.
 
-    (m,) cells and the column of each, and how many columns there are.
+    (m,) cells and the column of each, and the number of columns.
     """
     rows = np.flatnonzero((codes > 0).all(axis=1))
     found, column = np.unique(codes[rows], axis=0, return_inverse=True)

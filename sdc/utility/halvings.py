@@ -1,4 +1,4 @@
-"""Value by reconstruction: how much nearer to the full table IPF comes with a release ([KDSF] section 5)."""
+"""Value by reconstruction: the improvement of the full table reconstructed by IPF ([KDSF] section 5)."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from sdc.utility.ipf import Stop
 from sdc.utility.marginal import SharedMarginals
 from sdc.utility.measures import reconstruction
 
-UNTIL, LEAST_ERROR = Stop(max_sweeps=50), 1e-12  # records squared; what is nearer counts as this near
-MOST_CELLS = 2_000_000  # of the full table where IPF lists them: less than 1 GB
+UNTIL, LEAST_ERROR = Stop(max_sweeps=50), 1e-12  # records squared; smaller errors count as this one
+MOST_CELLS = 2_000_000  # of the full table if IPF lists them: less than 1 GB
 
 
 class Halvings:
-    """By how many halvings a release brings the mean squared error of a reconstruction below that without it.
+    """The number of halvings of the reconstruction's mean squared error by a release.
 
-    log2 of the ratio of the errors of a cell of the full table, as `reconstruction` has them: of what is known, at the
-    start mostly the total alone, and of this with the release. To 12 digits, so that equal values are equal.
-
-    It is not monotone, though mostly a larger release has more: IPF finds the likeliest table and not the nearest, and
-    with one more marginal that may be farther away. Where the closed form holds tables may be of any size.
+    log2 of the ratio of the errors for a cell of the full table, as `reconstruction` gives them: with prior knowledge
+    only (usually the total), and with the release too. Rounded to 12 digits, so that equal values are equal. It is not
+    monotone, though larger releases usually have more: IPF finds the most likely table, not the nearest, which may move
+    away with one more marginal. Tables with a closed form may have any size.
     """
 
     def __init__(self, table: Table, known: Knowledge) -> None:
         self._table, self._known, self._marginals = table, known, SharedMarginals(table.flat)
 
     def of(self, release: Release) -> float:
-        """Of a release beside what is known; InputError where IPF would list too many cells."""
+        """The value of a release beside the prior knowledge; InputError if IPF would list too many cells."""
         return float(f"{self._without - self._log_error(self._known.plus(release)):.12g}")
 
     @cached_property
@@ -44,7 +43,7 @@ class Halvings:
 
 
 def require_listable(table: Table) -> None:
-    """InputError where the full table has too many cells for releases that no closed form reconstructs."""
+    """InputError if the full table has too many cells for releases without a closed form."""
     if table.schema.cells > MOST_CELLS:
         raise InputError(
             f"the full table has {table.schema.cells:,} cells, and by reconstruction releases are compared that IPF "
@@ -54,5 +53,5 @@ def require_listable(table: Table) -> None:
 
 
 def halvings_facts(halvings: float | None) -> dict[str, float]:
-    """The value of a release by reconstruction, where that is what it is worth, to 9 digits as other errors."""
+    """The value by reconstruction if it measures utility, to 9 digits."""
     return {} if halvings is None else {"halvings": float(f"{halvings:.9g}")}

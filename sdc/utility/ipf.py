@@ -1,4 +1,4 @@
-"""Iterative proportional fitting, on the cells that can be positive ([DKS] section 3.2) or on the whole array."""
+"""Iterative proportional fitting on the cells that can be positive ([DKS] section 3.2), or on the whole array."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ Groups: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 MAX_BYTES = 1 << 30
 WORKING_BYTES = 64
-"""Of memory for each cell, besides its codes, of which there are three copies, and its groups."""
+"""Bytes for each cell, besides three copies of its codes, and its groups."""
 DENSE_BYTES = 32
-"""Of memory for each cell of an array, besides the codes of those that are positive."""
+"""Bytes for each cell of an array, besides the codes of the positive ones."""
 
 
 class Stop(NamedTuple):
-    """When IPF ends: at a largest deviation of any marginal, in records, or after so many sweeps."""
+    """When IPF ends: largest deviation of any marginal, in records, or number of sweeps."""
 
     tolerance: float = 1e-3
     max_sweeps: int = 1000
 
     def check(self) -> None:
-        """InputError where IPF could not end by it: a tolerance that is not above 0, or less than one sweep."""
+        """InputError for a tolerance that is not positive, or less than one sweep."""
         if not (isfinite(self.tolerance) and self.tolerance > 0):
             raise InputError(f"tolerance = {self.tolerance}: give the deviation allowed in records, more than 0")
         if self.max_sweeps < 1:
@@ -59,11 +59,11 @@ class Fit:
 
     cells      (n, variables) uint16, read-only, sorted: every other cell has 0
     values     (n,) float64, read-only
-    method     "closed form" where the release is decomposable and every possible cell is fitted, else "ipf"
-    form       "sparse" where possible cells were listed, "dense" where IPF had an array of all cells
+    method     "closed form" if the release is decomposable and every possible cell is fitted, else "ipf"
+    form       "sparse" for a list of possible cells, "dense" for an array of all cells
     sweeps     passes over all marginals, 0 in closed form
     deviation  largest difference between a cell of a released marginal and the sum of its values, in records
-    converged  whether the deviation is within the tolerance asked
+    converged  whether the deviation is within the tolerance
     """
 
     schema: Schema
@@ -81,19 +81,19 @@ class Fit:
 
     @property
     def spread(self) -> int:
-        """How many cells of the full table share each value, equally."""
+        """The number of cells of the full table that share each value equally."""
         return prod(self.schema.sizes) // prod(self.schema.sizes[v] for v in st.members(self.variables))
 
     @property
     def fitted_cells(self) -> int:
-        """How many cells of the full table were fitted."""
+        """The number of fitted cells of the full table."""
         return len(self.cells) * self.spread
 
     def at(self, cells: npt.NDArray[np.integer]) -> Values:
-        """(n,) expected counts at cells of the full table, (n, all variables) codes; InputError for others."""
-        kept = st.members(self.variables)
-        rows = self.schema.keys.keep(kept).matching(self.cells, as_cells(cells, self.schema)[:, kept])
-        # -1, for a cell that was not fitted, is the 0 at the end
+        """(n,) expected counts at cells of the full table, (n, all variables) codes; InputError for invalid ones."""
+        members = st.members(self.variables)
+        rows = self.schema.keys.restricted(members).matching(self.cells, as_cells(cells, self.schema)[:, members])
+        # -1, for a cell that was not fitted, selects the 0 at the end
         return np.append(self.values, 0.0)[rows] / float(self.spread)
 
 
@@ -109,15 +109,15 @@ def fit(
 ) -> Fit:
     """Expected counts under the hierarchical log-linear model of the released marginals.
 
-    On every cell in which all released marginals are positive and which is no structural zero, or with
-    "non-zero" on the table's non-zero cells only ([DKS] section 3.2). A sweep is one pass over these cells a
+    They are fitted on every cell in which all released marginals are positive and which is no structural zero, or with
+    "non-zero" on the table's non-zero cells only ([DKS] section 3.2). A sweep is one pass over these cells for each
     frontier element.
 
-    form    whether IPF lists these cells or has an array of all; by default the closed form where it holds, else listed
-    within  marginals, not of uncovered variables, where the fit is known to be 0 wherever one of them is
+    form    whether IPF lists these cells or uses an array of all; by default the closed form if it exists, else a list
+    within  marginals of covered variables: the fit is known to be 0 wherever one of them is
 
-    ReleaseError where what is known is of another table, InputError where more than `max_bytes` would be needed, for an
-    unknown support or form, and from `Stop.check`.
+    Raises ReleaseError for knowledge of another table, InputError beyond `max_bytes`, for an unknown support or form,
+    and as `Stop.check`.
     """
     known.check_is_of(table)
     stop.check()
@@ -133,17 +133,17 @@ def fit(
 
 
 def marginals_of(table: Table, known: Knowledge) -> Marginals:
-    """The marginals of the released frontier, without the variables of one category."""
+    """The marginals of the released frontier, without variables with one category."""
     return {element: Marginal.of(table, element) for element in known.structure.essential.frontier}
 
 
 def tree_of(schema: Schema, subtables: Iterable[SubTable], zeros: StructuralZeros) -> Decomposition | None:
-    """Cliques and separators where the closed form holds.
+    """Cliques and separators if there is a closed form.
 
-    That is where the marginals are those of a decomposable release, within which all structural zeros are.
+    That is so if the marginals are those of a decomposable release that contains all structural zeros.
     """
     release = Release.of(subtables)
-    # a structural zero within a released sub-table is a 0 there already; another one would be filled by the closed form
+    # a structural zero within a released sub-table is a 0 there already; the closed form would fill another one
     if not all(named & st.varying(schema) in release for named in zeros.subtables):
         return None
     return decompose(release, len(schema))
@@ -162,7 +162,7 @@ def _fit_possible(
     if form == "dense":
         return _in_array(schema, marginals, variables, zeros, within, stop, max_bytes)
     cells = possible_cells(schema, {**marginals, **within}, variables, zeros, max_bytes)
-    # in closed form the same numbers at once, and without an error that is left
+    # the closed form gives the same numbers at once, without a remaining error
     tree = tree_of(schema, marginals, zeros) if form is None else None
     if tree is None:
         return _iterated(schema, marginals, cells, variables, stop, max_bytes)
@@ -178,13 +178,13 @@ def possible_cells(
 ) -> Codes:
     """(n, variables) sorted cells in which all marginals are positive and that are no structural zero.
 
-    One variable after another, each time dropping the cells that a marginal of the variables so far excludes:
-    the product space is never made. InputError where the cells looked at need more than `max_bytes`.
+    Variables are added one by one, and cells that a marginal of the variables so far excludes are dropped: the product
+    space is never built. InputError if the candidate cells need more than `max_bytes`.
     """
     cells, known = np.zeros((1, 0), np.uint16), st.GRAND_TOTAL
     for v in st.members(variables):
         size, known = schema.sizes[v], known | 1 << v
-        # before they are made: the cells that are kept may be few, those looked at need not be
+        # before they are built: the candidates may be far more than the remaining cells
         _check_bytes(len(cells) * size, 6 * st.dimension(known) + WORKING_BYTES, max_bytes)
         added = np.tile(np.arange(size, dtype=np.uint16), len(cells))
         # the new variable is fastest, so that cells stay sorted
@@ -197,8 +197,8 @@ def possible_cells(
 
 
 def _seen(marginals: Marginals, known: SubTable, variable: int) -> list[Marginal]:
-    """What the marginals with the variable say about the known variables, each once."""
-    # two marginals that see the same of the known variables agree on it, so one of them is enough
+    """What the marginals with the variable contain on the known variables, each once."""
+    # two marginals with the same known variables agree on these, so one of them is enough
     parts = {element & known: marginal for element, marginal in marginals.items() if st.has(element, variable)}
     return [parts[part].summed(part) for part in st.maximal(parts)]
 
@@ -211,8 +211,8 @@ def _iterated(
     _check_bytes(len(cells), 6 * cells.shape[1] + WORKING_BYTES + group_bytes, max_bytes)
     groups = [groups_of(marginal, cells, variables) for marginal in marginals.values()]
     targets = [marginal.counts.astype(np.float64) for marginal in marginals.values()]
-    # from 1: any start that is a product of factors of the marginals' cells has the same limit, the maximum likelihood
-    # estimate
+    # from 1: all starts that are products of factors of the marginals' cells have the same limit, the maximum
+    # likelihood estimate
     values, sweeps, deviation = iterate(np.ones(len(cells)), groups, targets, stop)
     return Fit(schema, variables, cells, values, "ipf", "sparse", sweeps, deviation, deviation <= stop.tolerance)
 
@@ -226,17 +226,17 @@ def _in_array(
     stop: Stop,
     max_bytes: int,
 ) -> Fit:
-    """The same from 1 in the possible cells of an array of all cells of the variables, and 0 in the others."""
-    kept = st.members(variables)
-    sizes = [schema.sizes[v] for v in kept]
-    _check_bytes(prod(sizes), DENSE_BYTES + 10 * len(kept), max_bytes)
+    """IPF from 1 in the possible cells of an array of all cells of the variables, and 0 in the others."""
+    members = st.members(variables)
+    sizes = [schema.sizes[v] for v in members]
+    _check_bytes(prod(sizes), DENSE_BYTES + 10 * len(members), max_bytes)
     start = np.ones(sizes)
     for pattern in zeros.patterns:
         named = dict(pattern)
-        start[np.ix_(*(named.get(v, range(schema.sizes[v])) for v in kept))] = 0
+        start[np.ix_(*(named.get(v, range(schema.sizes[v])) for v in members))] = 0
     for marginal in (*within.values(), *marginals.values()):
-        start *= marginal.as_array(kept) > 0
-    targets = [marginal.as_array(kept).astype(np.float64) for marginal in marginals.values()]
+        start *= marginal.as_array(members) > 0
+    targets = [marginal.as_array(members).astype(np.float64) for marginal in marginals.values()]
     values, sweeps, deviation = iterate_dense(start, targets, stop)
     cells = np.argwhere(values > 0).astype(np.uint16)
     found = values[values > 0].reshape(-1)
@@ -244,7 +244,7 @@ def _in_array(
 
 
 def iterate_dense(start: Values, targets: Sequence[Values], stop: Stop) -> tuple[Values, int, float]:
-    """`iterate` on an array: each target has the array's axes, of size 1 where the marginal sums them out."""
+    """`iterate` on an array: each target has the array's axes, of size 1 for summed-out variables."""
     values = start.copy()
     for sweep in range(1, stop.max_sweeps + 1):
         worst = 0.0
@@ -268,15 +268,15 @@ def _summed_as(values: Values, target: Values) -> Values:
 def iterate(
     start: Values, groups: Sequence[Groups], targets: Sequence[Values], stop: Stop
 ) -> tuple[Values, int, float]:
-    """Values, sweeps and largest deviation: each marginal in turn is made to agree, until all do.
+    """Values, sweeps and largest deviation: each marginal in turn is adjusted, until all agree.
 
     start    (n,) positive
-    groups   for each marginal (n,) which of its cells each cell falls in
-    targets  for each marginal (its cells,) positive counts, each with a cell at least
+    groups   for each marginal (n,) the index of its cell for each cell
+    targets  for each marginal (its cells,) positive counts, each with at least one cell
 
     A marginal's factors are applied while the next one is summed, so that a step is one pass ([DKS] section 3.2).
     """
-    # the first step scales by 1: so each marginal is treated alike, and the last factors wait for the end of the sweeps
+    # the first step scales by 1: all marginals are treated alike, and the last factors wait for the end of the sweeps
     values, before, factor = start.copy(), groups[0], np.ones(len(targets[0]))
     for sweep in range(1, stop.max_sweeps + 1):
         worst = 0.0
@@ -285,7 +285,7 @@ def iterate(
             worst = max(worst, np.abs(sums - target).max(initial=0.0))
             before, factor = after, np.divide(target, sums, out=np.zeros(len(sums)), where=sums > 0)
         if worst <= stop.tolerance or sweep == stop.max_sweeps:
-            # `worst` was seen before the last factors were applied; what is promised is the deviation after them
+            # `worst` was computed before the last factors were applied; the result needs the deviation after them
             _rescaled(values, before, factor, before, len(factor))
             factor = np.ones(len(factor))
             deviation = max(_deviation(values, *marginal) for marginal in zip(groups, targets, strict=True))
@@ -307,11 +307,11 @@ def _deviation(values: Values, groups: Groups, target: Values) -> float:
 
 
 def groups_of(marginal: Marginal, cells: Codes, variables: SubTable) -> Groups:
-    """(n,) which of the marginal's cells each of (n, variables) cells falls in.
+    """(n,) the index of the marginal's cell for each of (n, variables) cells.
 
-    InputError where a cell of the marginal, all of which are positive, has none of the cells.
+    InputError if a cell of the marginal, all of which are positive, has none of the cells.
     """
-    # 16 bits where they do: the groups of all marginals are read at each sweep
+    # 16 bits if possible: the groups of all marginals are read at each sweep
     rows = marginal.rows(cells, variables)
     empty = np.flatnonzero(np.bincount(rows, minlength=len(marginal)) == 0)
     if len(empty):

@@ -25,27 +25,28 @@ from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Form, Stop
 from sdc.utility.measures import degrees_of_freedom
 
 PRECISION, MAX_SWEEPS = 1e-12, 10_000
-"""The largest deviation of a marginal, as a share of all records, and how many sweeps may lead there."""
+"""The largest deviation of a marginal, as a share of all records, and the limit of sweeps."""
 MOST_LISTED = 1 << 22
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogLinearFit(Named):
-    """What a hierarchical log-linear model, whose largest interactions are the frontier of a release, fits to a table.
+    """The fit of a hierarchical log-linear model, whose largest interactions are the frontier of a release.
 
-    table          that it is fitted to
-    known          the release, whose sub-tables are its terms, and structural zeros
-    expected       the expected counts: the maximum likelihood estimate, of a table whose levels are variables
+    table          the fitted table
+    known          the release, whose sub-tables are the terms, and structural zeros
+    expected       the expected counts: the maximum likelihood estimate, for a table whose levels are variables
     deviance       G^2 = 2 sum n log(n / m), against the saturated model
     pearson        X^2 = sum (n - m)^2 / m, over the cells with a positive fit
-    fitted_cells   how many of all cells have a positive fit
+    fitted_cells   number of cells with a positive fit
     parameters     of the model, with the constant
-    estimable      how many of them can be estimated; None where that is not known
-    terms          with their own; none where there are more than 4,096
-    effects        by term the logarithms of its factors of the fit, an axis for each of its variables, along each of
-                   which they sum to 0 (Bishop, Fienberg and Holland 1975, section 2.4); none where terms are not
-                   listed, a fit is 0, variables have levels, or cells and terms are too many
-    facts          what else is public, in part or between two numbers; it is not fitted
+    estimable      number of estimable parameters; None if unknown
+    terms          with their own parameters; none if there are more than 4,096
+    effects        by term the logarithms of its factors of the fit, an axis for each of its variables, with sums of 0
+                   along
+                   each (Bishop, Fienberg and Holland 1975, section 2.4); none if terms are not listed, a fit is 0,
+                   variables have levels, or cells and terms are too many
+    facts          other public information, with counts or bounds; not fitted
     """
 
     table: Table
@@ -62,7 +63,7 @@ class LogLinearFit(Named):
 
     @property
     def method(self) -> str:
-        """How it was found: closed form, sparse IPF on a list of cells, or dense IPF on an array of all."""
+        """Closed form, sparse IPF on a list of cells, or dense IPF on an array of all."""
         return f"{self.expected.form} IPF" if isinstance(self.expected, Fit) else "closed form"
 
     @property
@@ -72,15 +73,15 @@ class LogLinearFit(Named):
 
     @property
     def deviation(self) -> float:
-        """The largest one of a released marginal, in records; 0 in closed form."""
+        """The largest deviation of a released marginal, in records; 0 in closed form."""
         return self.expected.deviation if isinstance(self.expected, Fit) else 0.0
 
     @property
     def degrees_of_freedom(self) -> int | None:
-        """Cells with a positive fit less the parameters that can be estimated; None where these are not known.
+        """Cells with a positive fit less estimable parameters; None if unknown.
 
-        (T_e - z_e) - (T_p - z_p) of Bishop, Fienberg and Holland (1975, section 3.8): of all cells T_e those are taken
-        off whose fit is 0, structural zeros among them, and of the T_p parameters those that cannot be estimated then.
+        (T_e - z_e) - (T_p - z_p) of Bishop, Fienberg and Holland (1975, section 3.8): of all cells T_e those with a fit
+        of 0 are subtracted, structural zeros included, and of the T_p parameters those that cannot be estimated then.
         """
         return None if self.estimable is None else self.fitted_cells - self.estimable
 
@@ -94,16 +95,15 @@ class LogLinearFit(Named):
         return self.expected.at(self.table.schema.columns(cells))
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """Every cell with a positive fit by names, with its count and what is expected; InputError beyond 2^22."""
+        """Every cell with a positive fit by names, with its count and expected count; InputError beyond 2^22."""
         cells = self._cells()
         counts, fitted = self.table.count_at(cells).tolist(), self.at(cells).tolist()
         return beside(named_cells(cells, schema), {"count": counts, "fitted": fitted})
 
     def _cells(self) -> Codes:
-        """(fitted cells, axes) codes, in their order."""
         if self.fitted_cells > MOST_LISTED:
             raise InputError(
-                f"{self.fitted_cells:,} cells have a positive fit, and at most {MOST_LISTED:,} are listed; keep fewer "
+                f"{self.fitted_cells:,} cells have a positive fit, and at most {MOST_LISTED:,} are listed; use fewer "
                 "variables"
             )
         listed, schema = _listed(self.table, self.known, self.expected), self.table.flat.schema
@@ -123,17 +123,18 @@ def fit_model(
     max_sweeps: int = MAX_SWEEPS,
     max_bytes: int = MAX_BYTES,
 ) -> LogLinearFit:
-    """Fits the model of the released sub-tables; every set of them is one, for what lies within them is in it too.
+    """Fit the model of the released sub-tables: every set of sub-tables is one, with all sub-tables within them.
 
-    form  of IPF, "sparse" on the cells that can be positive or "dense" on an array; by default the closed form where
-          it holds, else sparse
+    form  of IPF, "sparse" on the cells that can be positive or "dense" on an array; by default the closed form if it
+          exists,
+          else sparse
 
-    Cells that the fit leaves empty are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012), to
-    1e-12 of the records. Where they are too many to find it may be slow, and ends at a thousandth of a record.
-    InputError for a table without records, where IPF has not converged after so many sweeps, and as `ipf.fit`;
-    ReleaseError where what is known is of another table.
+    Cells with a fit of 0 are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012), to 1e-12 of
+    the records. If they are too many, it may be slow, and ends at a thousandth of a record. Raises InputError for a
+    table without records, without convergence within the sweeps, and as `ipf.fit`; ReleaseError for knowledge of
+    another table.
     """
-    from scipy.special import kl_div  # n log(n / m) - n + m, no term of which is below 0
+    from scipy.special import kl_div  # n log(n / m) - n + m, no term of which is negative
 
     known.check_is_of(table)
     if not table.total:
@@ -163,9 +164,9 @@ def fit_model(
 def expected_counts(
     estimable: Estimable, form: Form | None = None, max_sweeps: int = MAX_SWEEPS, max_bytes: int = MAX_BYTES
 ) -> Fit | ClosedForm:
-    """In closed form, without a list of cells, where that holds and no form of IPF is asked for.
+    """The closed form, without a list of cells, if it exists and no form of IPF is required.
 
-    Of a table whose levels are variables. InputError as of `fit_model`.
+    For a table whose levels are variables. InputError as `fit_model`.
     """
     table, known = estimable.table.flat, estimable.known.flat
     marginals = ipf.marginals_of(table, known)
@@ -183,17 +184,17 @@ def expected_counts(
 
 
 def _listed(table: Table, known: Knowledge, expected: Fit | ClosedForm) -> Fit:
-    """With the cells that have a positive fit; InputError where the closed form has too many of them."""
+    """With the cells that have a positive fit; InputError if the closed form has too many of them."""
     return expected if isinstance(expected, Fit) else ipf.fit(table.flat, known.flat)
 
 
 def _effects(fit: Fit, terms: Sequence[Term]) -> dict[SubTable, Values]:
-    """Of each term, after all that are within it, what its averages have beside them."""
-    kept = st.members(fit.variables)
-    logs = np.log(fit.values / fit.spread).reshape([fit.schema.sizes[v] for v in kept])
+    """By term, after all within it, the remaining part of its averages."""
+    members = st.members(fit.variables)
+    logs = np.log(fit.values / fit.spread).reshape([fit.schema.sizes[v] for v in members])
     found: dict[SubTable, Values] = {}
     for term in (one.sub_table for one in terms):
-        away = tuple(axis for axis, v in enumerate(kept) if not st.has(term, v))
+        away = tuple(axis for axis, v in enumerate(members) if not st.has(term, v))
         average = logs.mean(axis=away, keepdims=True)
         found[term] = average - sum(own for other, own in found.items() if st.is_within(other, term))
     return {term: own.reshape([fit.schema.sizes[v] for v in st.members(term)]) for term, own in found.items()}
@@ -203,7 +204,7 @@ _FIGURES = ("method", "sweeps", "deviation", "deviance", "pearson", "degrees_of_
 
 
 def fit_facts(found: LogLinearFit, cells: Codes) -> dict[str, Any]:
-    """Of a fit how well it does, its terms, and what it expects of (n, axes) cells."""
+    """For documents: quality of a fit, its terms, and expected counts of (n, axes) cells."""
     schema, effects = found.table.schema, found.effects
     terms = [
         {
@@ -214,6 +215,6 @@ def fit_facts(found: LogLinearFit, cells: Codes) -> dict[str, Any]:
         for term in found.terms
     ]
     named = {"cell": map(schema.named, cells.tolist()), "count": found.table.count_at(cells), "fitted": found.at(cells)}
-    told = {"terms": terms, "facts_not_fitted": found.facts, "cells": rows(named)}
+    details = {"terms": terms, "facts_not_fitted": found.facts, "cells": rows(named)}
     frontier = release_facts(found.known.release, schema)["frontier"]
-    return {"frontier": frontier, **picked(found, *_FIGURES, "estimable"), **told}
+    return {"frontier": frontier, **picked(found, *_FIGURES, "estimable"), **details}

@@ -1,4 +1,4 @@
-"""A marginal on its own, as it is published: the positive cells of one sub-table, without the full table."""
+"""A marginal by itself, as published: the positive cells of one sub-table, without the full table."""
 
 from __future__ import annotations
 
@@ -39,38 +39,37 @@ class Marginal:
 
     @staticmethod
     def of(table: Table, subtable: SubTable) -> Marginal:
-        """The marginal of a table, its grand total too; ReleaseError for a variable the table does not have."""
+        """The marginal of a table, including its grand total; ReleaseError for an unknown variable."""
         check_within(subtable, table.schema)
         return _grouped(table.schema, subtable, table.codes[:, st.members(subtable)], table.counts)[0]
 
     def __len__(self) -> int:
-        """Number of positive cells."""
         return len(self.counts)
 
     def summed(self, subtable: SubTable) -> Marginal:
-        """The marginal of a sub-table within this one; KeyError for a variable that this one does not have."""
+        """The marginal of a sub-table within this one; KeyError for an unknown variable."""
         return self.onto(subtable)[0]
 
     def onto(self, subtable: SubTable) -> tuple[Marginal, Rows]:
-        """The marginal of a sub-table within this one, and (cells,) which of its cells each of these falls in."""
+        """The marginal of a sub-table within this one, and (cells,) the index of its cell for each of these."""
         if subtable == self.subtable:
             return self, np.arange(len(self))
         return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
 
     def as_array(self, variables: Sequence[int]) -> Counts:
-        """Its counts, zeros too, as an array with an axis for each of these variables, of size 1 for the others'."""
+        """The counts with zeros as an array with an axis for each of these variables, of size 1 for others."""
         sizes = tuple(self.schema.sizes[v] if st.has(self.subtable, v) else 1 for v in variables)
-        space = self.schema.keys.keep(st.members(self.subtable))
+        space = self.schema.keys.restricted(st.members(self.subtable))
         counts = np.zeros(space.cells, np.int64)
         counts[space.pack(self.codes)] = self.counts
         return counts.reshape(sizes)
 
     def rows(self, cells: Codes, variables: SubTable) -> Rows:
-        """(n,) int64 which of its cells each of the (n, variables) cells falls in, -1 where its count is 0.
+        """(n,) int64 index of its cell for each of the (n, variables) cells, -1 for a count of 0.
 
-        KeyError where `variables` lacks one of its own.
+        KeyError if `variables` lacks one of its own.
         """
-        keys = self.schema.keys.keep(st.members(self.subtable))
+        keys = self.schema.keys.restricted(st.members(self.subtable))
         return keys.matching(self.codes, cells[:, columns(self.subtable, variables)])
 
     def cell_label(self, row: int) -> str:
@@ -81,7 +80,7 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class _Remembered(Marginal):
-    """One that remembers what it was summed to."""
+    """A marginal that caches its sums."""
 
     def onto(self, subtable: SubTable) -> tuple[Marginal, Rows]:
         if subtable not in self._sums:
@@ -94,22 +93,21 @@ class _Remembered(Marginal):
 
 
 class SharedMarginals:
-    """Marginals of one table, of which many closed forms have some in common; those used last are kept.
+    """Cached marginals of one table, which many closed forms share; the least recently used are dropped.
 
     max_bytes  of memory, for the counts at the table's cells
     """
 
     def __init__(self, table: Table, max_bytes: int = MAX_BYTES) -> None:
         self._table = table
-        self._kept = lru_cache(max(1, max_bytes // (8 * max(1, len(table)))))(self._found)
+        self._cached = lru_cache(max(1, max_bytes // (8 * max(1, len(table)))))(self._found)
 
     def of(self, subtable: SubTable) -> Marginal:
-        """That of a sub-table."""
-        return self._kept(subtable)[0]
+        return self._cached(subtable)[0]
 
     def at(self, subtable: SubTable) -> Counts:
         """(n,) its counts at the table's cells."""
-        return self._kept(subtable)[1]
+        return self._cached(subtable)[1]
 
     def _found(self, subtable: SubTable) -> tuple[Marginal, Counts]:
         table, own = self._table, st.members(subtable)
@@ -118,13 +116,13 @@ class SharedMarginals:
 
 
 def columns(subtable: SubTable, variables: SubTable) -> list[int]:
-    """Where the sub-table's variables are among the columns of cells that have `variables`; KeyError where not all."""
+    """Positions of the sub-table's variables among columns of cells with `variables`; KeyError for a missing one."""
     place = {v: column for column, v in enumerate(st.members(variables))}
     return [place[v] for v in st.members(subtable)]
 
 
 def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -> tuple[Marginal, Rows]:
-    first, group = schema.keys.keep(st.members(subtable)).distinct(codes)
+    first, group = schema.keys.restricted(st.members(subtable)).distinct(codes)
     # in doubles, and exact: the total is at most 2^53
     summed = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
     return Marginal(schema, subtable, codes[first], summed), group

@@ -1,4 +1,4 @@
-"""DU(R), the utility of a release, in the ways named in [KDSF] section 5."""
+"""DU(R), the utility of a release, in the ways of [KDSF] section 5."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MAX_UTILITY = 1e300  # doubles end at 1.8e308; annealing computes with utilities
 
 @dataclass(frozen=True)
 class Weights:
-    """What users ask for most counts more: the value of each sub-table.
+    """Values of sub-tables: those that users need most count more.
 
-    variables   one weight a variable; a sub-table has the product of the weights of the variables that name it ...
-    sub_tables  ... unless it is given a value of its own here
+    variables   one weight for each variable; a sub-table has the product of the weights of its finest variables ...
+    sub_tables  ... unless it has its own value here
     """
 
     variables: tuple[Fraction, ...]
@@ -47,28 +47,28 @@ class Weights:
         return self == Weights.equal(len(self.variables))
 
     def corrections(self, schema: Schema) -> tuple[tuple[SubTable, Fraction], ...]:
-        """What each sub-table with a value of its own counts beside the product of its variables' weights."""
+        """The differences between own values of sub-tables and the products of their variables' weights."""
         return tuple((t, own - self._product(t, schema)) for t, own in self.sub_tables)
 
     def _product(self, subtable: SubTable, schema: Schema) -> Fraction:
-        return prod((self.variables[v] for v in st.members(schema.levels.telling(subtable))), start=Fraction(1))
+        return prod((self.variables[v] for v in st.members(schema.levels.finest(subtable))), start=Fraction(1))
 
     def of_sub_table(self, subtable: SubTable, schema: Schema) -> Fraction:
-        """What one sub-table counts."""
+        """The value of one sub-table."""
         own = dict(self.sub_tables).get(subtable)
         return self._product(subtable, schema) if own is None else own
 
     def flat(self, schema: Schema) -> Weights:
-        """Weights of the variables where levels are variables of their own, by which closed releases count the same.
+        """Weights for levels as variables of their own, with which closed releases have the same value.
 
-        Of an axis with levels all sets of these are counted then: prod (1 + w) over a variable and those that it tells
-        is 1 more than the sum of their own weights.
+        For an axis with levels, all sets of these count then: prod (1 + w) over a variable and those that it implies is
+        1 more than the sum of their own weights.
         """
         if schema.levels.is_flat:
             return self
         coarser = map(st.members, schema.levels.coarser)
-        told = (sum((self.variables[u] for u in own), start=Fraction(1)) for own in coarser)
-        weights = Weights(tuple(own / before for own, before in zip(self.variables, told, strict=True)))
+        coarser_size = (sum((self.variables[u] for u in own), start=Fraction(1)) for own in coarser)
+        weights = Weights(tuple(own / before for own, before in zip(self.variables, coarser_size, strict=True)))
         own = ((t, weights.of_sub_table(t, schema.flat) + more) for t, more in self.corrections(schema))
         return replace(weights, sub_tables=tuple(own))
 
@@ -76,10 +76,10 @@ class Weights:
     def of(
         schema: Schema, variables: Mapping[str, float] | None = None, sub_tables: Mapping[str, float] | None = None
     ) -> Weights:
-        """From names: `{"age": 2}` and `{"age*sex": 5}`; what is not named counts 1.
+        """From names: `{"age": 2}` and `{"age*sex": 5}`; others count 1.
 
-        InputError for what the table does not have, for a sub-table named twice, for a weight that is not
-        positive and finite, and where the sum over all sub-tables would exceed 1e300.
+        Raises InputError for unknown names, a repeated sub-table, a weight that is not positive and finite, and a sum
+        over all sub-tables above 1e300.
         """
         by_variable = {_variable(name, schema): _weight(name, value) for name, value in (variables or {}).items()}
         by_subtable: dict[SubTable, Fraction] = {}
@@ -96,9 +96,9 @@ class Weights:
 
 
 def cells(release: Release, schema: Schema) -> int:
-    """Cells of all non-empty sub-tables together: the sum of their products of numbers of categories.
+    """The number of cells of all non-empty sub-tables: the sum of their products of numbers of categories.
 
-    Exact, a Python integer; ReleaseError where the release names what the schema does not have.
+    Exact, a Python integer; ReleaseError for an unknown variable.
     """
     check_release(release, schema)
     return sum_of_products(release, schema.sizes, schema) - 1
@@ -107,25 +107,26 @@ def cells(release: Release, schema: Schema) -> int:
 def degrees_of_freedom(release: Release, schema: Schema) -> int:
     """Of the release's hierarchical log-linear model: the sum over non-empty sub-tables of prod (I_v - 1).
 
-    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4). A variable that tells
-    coarser levels adds what it has beyond the finest of these. ReleaseError as `cells`.
+    Its free parameters besides the total (Bishop, Fienberg and Holland 1975, section 3.4). A variable with coarser
+    levels adds its categories beyond the finest of these. ReleaseError as `cells`.
     """
     check_release(release, schema)
     return sum_of_products(release, free_categories(schema), schema) - 1
 
 
 def free_categories(schema: Schema) -> tuple[int, ...]:
-    """Of each variable I_v - 1, of one that tells coarser levels what it has beyond the finest of these."""
+    """I_v - 1 for each variable; for one with coarser levels the categories beyond the finest of these."""
     before = (st.members(schema.levels.just_coarser(v)) for v in range(len(schema)))
     return tuple(
-        size - max((schema.sizes[u] for u in told), default=1) for size, told in zip(schema.sizes, before, strict=True)
+        size - max((schema.sizes[u] for u in coarser_size), default=1)
+        for size, coarser_size in zip(schema.sizes, before, strict=True)
     )
 
 
 def weighted_sub_tables(release: Release, weights: Weights, schema: Schema) -> float:
     """Sum of the values of the non-empty sub-tables, exact up to one rounding, so that ties are ties.
 
-    The weights are of as many variables as the table has: IndexError where the release has more.
+    The weights are of all variables of the table: IndexError if the release has more.
     """
     released = release.closed(schema)
     total = sum_of_products(released, weights.variables, schema) - 1
@@ -135,13 +136,13 @@ def weighted_sub_tables(release: Release, weights: Weights, schema: Schema) -> f
 
 @dataclass(frozen=True)
 class Demand:
-    """What users ask for: sub-tables, each with how often, above 0."""
+    """Requests of users: sub-tables with positive frequencies."""
 
     requests: tuple[tuple[SubTable, Fraction], ...] = ()
 
     @staticmethod
     def of(schema: Schema, by_name: Mapping[str, float]) -> Demand:
-        """From names such as `{"age*sex": 12}`; InputError for what the table does not have, or not above 0."""
+        """From names such as `{"age*sex": 12}`; InputError for unknown names or non-positive numbers."""
         found: dict[SubTable, Fraction] = {}
         for name, frequency in by_name.items():
             subtable = _sub_table(name, schema, "demand for")
@@ -149,7 +150,7 @@ class Demand:
         return Demand(tuple(sorted(found.items())))
 
     def added_to(self, weights: Weights, schema: Schema) -> Weights:
-        """The weights, where each request for a sub-table counts 1 more."""
+        """The weights, with each request for a sub-table counting 1 more."""
         own = dict(weights.sub_tables)
         own.update((t, weights.of_sub_table(t, schema) + frequency) for t, frequency in self.requests)
         return Weights(weights.variables, tuple(sorted(own.items())))
@@ -162,10 +163,10 @@ class Demand:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """How well the full table is reconstructed from a release, and how that was found, see `ipf.Fit`.
+    """The accuracy of the full table reconstructed from a release, and the method, see `ipf.Fit`.
 
     mean_squared_error  of a cell of the full table, in records squared
-    deviation           of the released marginals, in records; 0 where the closed form holds
+    deviation           of the released marginals, in records; 0 in closed form
     """
 
     mean_squared_error: float
@@ -183,11 +184,11 @@ def reconstruction(
     max_bytes: int = MAX_BYTES,
     marginals: SharedMarginals | None = None,
 ) -> Reconstruction:
-    """Accuracy with which IPF reconstructs the full table from what is known, on every possible cell.
+    """The accuracy of IPF's reconstruction of the full table from the knowledge, on every possible cell.
 
-    Where the closed form holds no cells are listed, and any number of them is allowed. Raises as `ipf.fit`.
+    With a closed form no cells are listed, and their number is unlimited. Raises as `ipf.fit`.
 
-    marginals  those of the table, where more than one reconstruction is asked for
+    marginals  those of the table, shared by several reconstructions
     """
     known.check_is_of(table)
     number = table.schema.cells
@@ -206,7 +207,7 @@ def reconstruction(
 
 @dataclass(frozen=True)
 class Utility:
-    """DU(R) in every way: `weighted` where there are weights, `served` where requests are known, a share of these."""
+    """DU(R) in every way: `weighted` with weights, `served` (a share) with known requests."""
 
     release: Release
     sub_tables: int
@@ -251,7 +252,7 @@ def utility_of(
     stop: Stop = STOP,
     max_bytes: int = MAX_BYTES,
 ) -> Utility:
-    """All measures of a release; where IPF would need more than `max_bytes` the reason stands for the accuracy."""
+    """All measures of a release; if IPF needs more than `max_bytes`, the reason replaces the accuracy."""
     found: Reconstruction | str
     try:
         found = reconstruction(table, known, stop=stop, max_bytes=max_bytes)
@@ -270,13 +271,13 @@ def mean_squared_error(table: Table, found: Fit) -> float:
 
 
 def _at(table: Table, found: Fit) -> tuple[Values, float]:
-    """What a fit expects at the non-zero cells, and the sum of squares of what it expects of all."""
+    """A fit's expected counts at the non-zero cells, and the sum of squares of all."""
     return found.at(table.codes), float(np.square(found.values).sum()) / found.spread
 
 
 def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_squares: float, cells: int) -> float:
     """From the expected counts at the non-zero cells, and the sum of squares of all: elsewhere the count is 0."""
-    # two sums that are nearly equal: their difference may come out below 0
+    # the difference of two nearly equal sums may come out below 0
     elsewhere = max(0.0, sum_of_all_squares - float(np.square(expected_counts).sum()))
     here = float(np.square(table.counts - expected_counts).sum())
     return (here + elsewhere) / cells
@@ -300,5 +301,5 @@ def _sub_table(name: str, schema: Schema, what: str) -> SubTable:
 def _weight(name: str, value: float, what: str = "weight of") -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_UTILITY:
         raise InputError(f"{what} {name!r} = {value!r}: give a number more than 0 and at most {MAX_UTILITY}")
-    # as it is written: 0.1 is a tenth, so that sums which are equal on paper are equal here
+    # as written: 0.1 is a tenth, so that equal sums on paper are equal here
     return Fraction(str(value))

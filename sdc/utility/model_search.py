@@ -1,4 +1,4 @@
-"""Which decomposable log-linear model of a table is best by BIC."""
+"""The best decomposable log-linear models of a table by BIC."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from sdc.utility.marginal import Marginal
 from sdc.utility.measures import degrees_of_freedom
 
 FEW_VARIABLES = 6
-"""Of so many all graphs are looked at: 18,154."""
+"""Up to so many, all graphs are examined: 18,154."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecomposableModel:
-    """A graphical model whose graph is chordal, with the maximum of its likelihood in closed form.
+    """A graphical model with a chordal graph and the maximum of its likelihood in closed form.
 
-    graph       on the axes of the table, numbered as they come
-    parameters  free ones, without the constant; cells that happen to be empty count, as N is thought to grow
+    graph       on the axes of the table, numbered by position
+    parameters  free ones, without the constant; empty cells count, since N may grow
     deviance    G^2, against the saturated model
     bic         -2 log L + parameters log N (Schwarz 1978), L of a multinomial without its coefficient
-    weight      exp(-BIC / 2), as a share of all that were looked at: about how probable it is, given the table and that
-                one of these is true, with equal priors (Raftery 1995)
+    weight      exp(-BIC / 2), as a share of all examined models: the approximate probability given the table and that
+                one of
+                these is true, with equal priors (Raftery 1995)
     """
 
     graph: DecomposableGraph
@@ -50,9 +51,9 @@ class DecomposableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelSearch(Named):
-    """The best decomposable models that were found, the lowest BIC first.
+    """The best decomposable models, the lowest BIC first.
 
-    looked_at    how many there were
+    looked_at    number of examined models
     is_complete  whether these were all; else none that differs from the best by one edge is better
     """
 
@@ -65,7 +66,7 @@ class ModelSearch(Named):
         return self.models[0]
 
     def release(self, schema: Schema) -> Release:
-        """The best one's, of a table with this schema."""
+        """The release of the best model, for a table with this schema."""
         return Release.of(_sub_table(clique, schema) for clique in self.best.graph.cliques)
 
     @property
@@ -73,7 +74,7 @@ class ModelSearch(Named):
         return f"Best of {self.looked_at:,} decomposable models by BIC"
 
     def columns(self, schema: Schema) -> dict[str, list[Any]]:
-        """Model by model: its cliques, as a law of `sdc posterior` names them, and its figures."""
+        """By model: its cliques, as a law of `sdc posterior` names them, and its figures."""
         axes = schema.restrict(schema.axes)
         numbers = ("parameters", "deviance", "bic", "weight")
         figures = {name: [getattr(model, name) for model in self.models] for name in numbers}
@@ -81,20 +82,19 @@ class ModelSearch(Named):
 
 
 def search_models(table: Table, within: Release | None = None, *, most: int = 10) -> ModelSearch:
-    """All decomposable models of up to 6 variables; of more those on the way of steepest descent from independence.
+    """All decomposable models of up to 6 variables; for more, steepest descent from independence with its neighbours.
 
-    within  whose sub-tables the models must have for cliques: whoever has that release can fit them; by default any
-    most    of the best that are kept
+    within  a release that must have the models' cliques as sub-tables, so that its readers can fit them; by default any
+    most    number of best models to return
 
-    A step adds or drops the edge by which BIC falls most, and the way ends where none does. Of a step that are four
-    marginals an edge, each counted once. Structural zeros are not looked at, for then no model has the closed form.
-
-    InputError for a table without records, for fewer than one model, and where a variable is not in the release.
+    A step adds or drops the edge with the largest decrease of BIC, until there is none. It costs four marginals for
+    each edge, each counted once. Structural zeros are ignored, since no model has the closed form with them. Raises
+    InputError for a table without records, for less than one model, and for a variable outside the release.
     """
     if not table.total:
         raise InputError("the table has no records; no model of it is better than another")
     if most < 1:
-        raise InputError(f"{most} models: give at least 1 to keep")
+        raise InputError(f"{most} models: give at least 1")
     axes, schema = _of_axes(table), table.schema
     if within is not None:
         for axis in schema.axes:
@@ -113,16 +113,16 @@ def search_models(table: Table, within: Release | None = None, *, most: int = 10
     return ModelSearch(tuple(models), len(found), is_complete).named_by(schema)
 
 
-Looked = dict[DecomposableGraph, float]
-"""BIC of each graph that was looked at."""
+Examined = dict[DecomposableGraph, float]
+"""BIC of each examined graph."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
     """The graphs that differ by one edge from a graph, with their BIC.
 
-    table   of the axes alone
-    within  the release, of a table with this schema, that the cliques must be in; None for any
+    table   with axes only
+    within  the release that must contain the cliques, for a table with this schema; None for any
     """
 
     table: Table
@@ -131,7 +131,6 @@ class _Steps:
 
     @property
     def first(self) -> tuple[DecomposableGraph, float]:
-        """Every variable alone."""
         number = len(self.table.schema)
         start = DecomposableGraph((0,) * number, number)
         return start, fsum(map(self._score, start.cliques)) - (number - 1) * self._score(
@@ -147,7 +146,7 @@ class _Steps:
             with suppress(ValueError):  # it would not stay decomposable
                 changed = graph.toggled(u, v)
                 change = self._score(one | other) + self._score(common) - self._score(one) - self._score(other)
-                # the same sum on every way there: equal ones are told by number
+                # the same sum on every path: ties are broken by number
                 yield changed, float(f"{bic + change if adds else bic - change:.13g}")
 
     def model(self, graph: DecomposableGraph, bic: float, weight: float) -> DecomposableModel:
@@ -161,7 +160,7 @@ class _Steps:
         return -2 * self.table.total * log(self.table.total) + log(self.table.total)
 
     def _score(self, sub_table: SubTable) -> float:
-        """What a clique adds to BIC, but for a constant, and a separator takes off."""
+        """A clique's contribution to BIC, up to a constant; a separator's is subtracted."""
         if sub_table not in self._scores:
             counts = Marginal.of(self.table, sub_table).counts
             cells = st.cells(sub_table, self.table.schema)
@@ -177,8 +176,7 @@ def _sum_of_logs(counts: Counts) -> float:
     return float((counts * np.log(counts)).sum())
 
 
-def _every(steps: _Steps) -> Looked:
-    """All graphs: from each one can come to each by steps."""
+def _every(steps: _Steps) -> Examined:
     first, bic = steps.first
     found, waiting = {first: bic}, [first]
     while waiting:
@@ -190,8 +188,8 @@ def _every(steps: _Steps) -> Looked:
     return found
 
 
-def _descent(steps: _Steps) -> Looked:
-    """Those on the way down from independence, with all that were beside it."""
+def _descent(steps: _Steps) -> Examined:
+    """The graphs on the descent from independence, with all neighbours."""
     best, bic = steps.first
     found = {best: bic}
     while True:
@@ -204,15 +202,14 @@ def _descent(steps: _Steps) -> Looked:
 
 
 def _of_axes(table: Table) -> Table:
-    """The same without levels."""
     return Table(table.schema.restrict(table.schema.axes), table.codes, table.counts)
 
 
 def _sub_table(clique: SubTable, schema: Schema) -> SubTable:
-    """A set of axes, numbered as they come, as a sub-table of a schema with levels."""
+    """A set of axes, numbered by position, as a sub-table of a schema with levels."""
     return schema.levels.closed(st.of(schema.axes[axis] for axis in st.members(clique)))
 
 
 def models_facts(found: ModelSearch, schema: Schema) -> dict[str, Any]:
-    """The models that a search has found, the best first."""
+    """The models of a search for documents, the best first."""
     return {"looked_at": found.looked_at, "complete": found.is_complete, "models": rows(found.columns(schema))}

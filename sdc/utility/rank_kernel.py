@@ -1,4 +1,4 @@
-"""Which columns of a matrix are independent of those before them, modulo a prime."""
+"""Independent columns of a matrix modulo a prime."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PRIME = (1 << 31) - 1
 
 @kernel
 def is_independent(products: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """(n,) whether each column is none of the sums of multiples of those before it.
+    """(n,) whether each column is no linear combination of earlier ones.
 
     products  (n, n) products of the columns with each other, the rows weighted at random, modulo PRIME; overwritten.
 
-    Elimination without pivots: with such weights a pivot is 0 where the column depends on those before, and hardly ever
-    elsewhere.
+    Elimination without pivots: with such weights a pivot is 0 if the column depends on earlier ones, and hardly ever
+    otherwise.
     """
     n = len(products)
     found = np.zeros(n, np.bool_)

@@ -1,4 +1,4 @@
-"""Sample uniques: how probably whoever is alone in a cell of a sample is alone in it in the population too."""
+"""Sample uniques: the probability that a record alone in its cell of a sample is alone in the population too."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from sdc.utility.loglinear import expected_counts
 from sdc.utility.model_search import search_models
 
 BEST, RELEASED = "best", "released"
-LEAST_FRACTION = 1e-12  # of one record of all who ever lived
+LEAST_FRACTION = 1e-12  # one record of all people who ever lived
 OF_CELLS = ("population_unique", "match", "population")
-"""As columns have them: `alone`, `matched` and `expected` of `Uniques`."""
+"""Columns for `alone`, `matched` and `expected` of `Uniques`."""
 POISSON, NEGATIVE_BINOMIAL = "Poisson log-linear model", "weights, negative binomial"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Uniques(Named):
-    """Of the n cells with one record, in the order of the table's rows, what the population F of each is thought to be.
+    """The estimated population F of the n cells with one record, in the order of the table's rows.
 
     cells     (n, axes) codes
-    alone     (n,) Pr(F = 1 | f = 1): that the sample unique is one of the population
-    matched   (n,) E(1 / F | f = 1): that who is linked to the record by these variables is the right one
+    alone     (n,) Pr(F = 1 | f = 1): the sample unique is one of the population
+    matched   (n,) E(1 / F | f = 1): a person linked to the record by these variables is the right one
     expected  (n,) E(F | f = 1), in persons
-    twos      how many cells have two records
-    fraction  the share of the population that is in the sample
-    estimator, model  how it was found; the model as it is written, of weights none
+    twos      number of cells with two records
+    fraction  share of the population that is in the sample
+    estimator, model  the method; the model as written, none for weights
     """
 
     cells: Codes
@@ -56,19 +56,18 @@ class Uniques(Named):
         freeze(self, "cells", "alone", "matched", "expected")
 
     def __len__(self) -> int:
-        """How many sample uniques there are."""
         return len(self.alone)
 
     @property
     def right_matches(self) -> float:
-        """Of all who match a sample unique the share that are it: n / sum E(F | f = 1)."""
+        """The share of right matches among all who match a sample unique: n / sum E(F | f = 1)."""
         return len(self) / float(self.expected.sum())
 
     @property
     def intrusion(self) -> float:
-        """The same by data intrusion simulation, without a model: pi n1 / (pi n1 + 2 (1 - pi) n2).
+        """The share by data intrusion simulation, without a model: pi n1 / (pi n1 + 2 (1 - pi) n2).
 
-        Skinner and Elliot (2002). Where it is far from `right_matches` the model does not fit.
+        Skinner and Elliot (2002). If it is far from `right_matches`, the model does not fit.
         """
         ones = self.fraction * len(self)
         return ones / (ones + 2 * (1 - self.fraction) * self.twos)
@@ -78,28 +77,27 @@ class Uniques(Named):
         return f"Sample uniques, by {self.estimator}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
-        """Sample unique by sample unique, by names."""
+        """By sample unique, with names."""
         return beside(named_cells(self.cells, schema), {name: own.tolist() for name, own in self.numbers.items()})
 
     @property
     def numbers(self) -> dict[str, Values]:
-        """What is thought of each, column by column."""
+        """The estimates by column."""
         return dict(zip(OF_CELLS, (self.alone, self.matched, self.expected), strict=True))
 
 
 def uniques_by(
     table: Table, known: Knowledge, fraction: float | None, model: str | None, weights: RecordWeights | None
 ) -> Uniques:
-    """By a model of that fraction, by default the `best`; without a fraction by the weights of the records.
+    """Estimates by a model and a fraction, by default the `best` model; without a fraction by the records' weights.
 
-    InputError where there is neither, for a model of weights, and as of both ways.
+    Raises InputError if neither is given, for a model with weights, and as both methods.
     """
     if fraction is not None:
         return uniques_by_model(table, known, fraction, model or BEST)
     if weights is None:
         raise InputError(
-            "nothing is said of the population; give the fraction of it that is in the sample, or the weights of the "
-            "records"
+            "the population is unknown; give the fraction of it that is in the sample, or the weights of the records"
         )
     if model is not None:
         raise InputError(
@@ -110,20 +108,20 @@ def uniques_by(
 
 
 def uniques_by_model(table: Table, known: Knowledge, fraction: float, model: str = BEST) -> Uniques:
-    """By a Poisson log-linear model, of Skinner and Holmes (1998) and Skinner and Shlomo (2008).
+    """A Poisson log-linear model, of Skinner and Holmes (1998) and Skinner and Shlomo (2008).
 
-    F_k is Poisson with the mean lambda_k, of whom each is in the sample with the probability pi, so that those who are
-    not, F_k - f_k, are Poisson with mu_k = (1 - pi) lambda_k. pi lambda_k is what the model fits to the sample:
+    F_k is Poisson with the mean lambda_k, and each person is in the sample with probability pi, so that those outside
+    it, F_k - f_k, are Poisson with mu_k = (1 - pi) lambda_k. The model fits pi lambda_k to the sample:
 
         Pr(F_k = 1 | f_k = 1) = exp(-mu_k)    E(1 / F_k | f_k = 1) = (1 - exp(-mu_k)) / mu_k
 
     fraction  pi, above 0 and at most 1
-    model     `best`, the decomposable one of lowest BIC, found as if no cell were impossible; `released`, whose terms
-              are public whole in `known`; or any hierarchical one `[a,b][b,c]`, of which variables that are left out
-              are independent
+    model     `best`, the decomposable one of lowest BIC, without structural zeros; `released`, whose terms are the
+              public
+              sub-tables in `known`; or any hierarchical one `[a,b][b,c]`, in which missing variables are independent
 
-    Of a decomposable model the fit is asked for at these cells alone, so that tables may have any size.
-    InputError for another fraction or model, where no cell has one record, and as `fit_model`.
+    A decomposable model is fitted at these cells only, so that tables may have any size. Raises InputError for an
+    invalid fraction or model, if no cell has one record, and as `fit_model`.
     """
     check_fraction(fraction)
     rows = _alone(table)
@@ -131,20 +129,20 @@ def uniques_by_model(table: Table, known: Knowledge, fraction: float, model: str
     public = replace(known, release=release).with_facts(NO_FACTS)
     fitted = expected_counts(Estimable(table, public)).at(table.schema.columns(table.codes[rows]))
     others = fitted * (1 - fraction) / fraction
-    # mu is 0 where the sample is the population
+    # mu is 0 if the sample is the population
     matched = np.divide(-np.expm1(-others), others, out=np.ones(len(others)), where=others > 0)
     return _found(table, np.exp(-others), matched, 1 + others, float(fraction), POISSON, written)
 
 
 def uniques_by_weights(table: Table, weights: RecordWeights) -> Uniques:
-    """By the weights of the records, of Benedetti and Franconi (1998).
+    """Estimates from the weights of the records, of Benedetti and Franconi (1998).
 
-    F_k is what f_k was drawn from until there were f_k, by a negative binomial distribution with p_k = f_k / sum of the
-    weights of the cell. Of one record, whose weight is w:
+    f_k records are drawn from F_k: F_k is negative binomial with p_k = f_k / sum of the weights of the cell. For one
+    record with weight w:
 
         Pr(F_k = 1 | f_k = 1) = 1 / w    E(1 / F_k | f_k = 1) = ln(w) / (w - 1)
 
-    InputError where the weight of a sample unique is below 1, and where no cell has one record.
+    Raises InputError for a weight of a sample unique below 1, and if no cell has one record.
     """
     require_persons(table, weights)
     weight = weights.totals[_alone(table)] / UNIT
@@ -154,7 +152,7 @@ def uniques_by_weights(table: Table, weights: RecordWeights) -> Uniques:
 
 
 def check_fraction(fraction: float) -> None:
-    """InputError where it is no share of a population."""
+    """InputError unless 0 < fraction <= 1."""
     if not LEAST_FRACTION <= fraction <= 1:
         raise InputError(
             f"fraction = {fraction}: give the share of the population that is in the sample, above 0 and at most 1"
@@ -163,13 +161,13 @@ def check_fraction(fraction: float) -> None:
 
 
 def check_model(text: str, schema: Schema) -> None:
-    """InputError for what is no model, or has a variable that the schema does not have."""
+    """InputError for an invalid model or an unknown variable."""
     if text.strip() not in (BEST, RELEASED):
         _generators(text, schema)
 
 
 def require_persons(table: Table, weights: RecordWeights) -> None:
-    """InputError where a record that is alone in its cell stands for less than itself."""
+    """InputError if a record alone in its cell represents less than one person."""
     if below := int((weights.totals[table.counts == 1] < UNIT).sum()):
         raise InputError(
             f"{below} records that are alone in their cell have a weight below 1, and stand for less than themselves; "
@@ -190,7 +188,6 @@ def _found(table: Table, alone: Values, matched: Values, expected: Values, *how:
 
 
 def _model(model: str, table: Table, known: Knowledge) -> tuple[Release, str]:
-    """Its largest terms, with all that is within them, and how it is written."""
     if (name := model.strip()) == RELEASED and known.release == NOTHING:
         raise InputError(f"nothing is released, and so there is no model {RELEASED}; choose {BEST}, or name a model")
     if name == BEST:
@@ -207,7 +204,7 @@ def _generators(text: str, schema: Schema) -> Release:
 
 
 def uniques_facts(found: Uniques) -> dict[str, Any]:
-    """Of the sample uniques together how many are thought to be population uniques, and how many matches right."""
+    """Over all sample uniques: the expected population uniques and right matches."""
     numbers = {"sample_uniques": len(found), "sample_twos": found.twos}
     sums = {"population_uniques": float(found.alone.sum()), "matched": float(found.matched.sum())}
     how = picked(found, "estimator", "model", "fraction")

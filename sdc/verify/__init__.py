@@ -1,1 +1,1 @@
-"""Verify: claims of safety checked from the files alone, with nothing of what made them but their names."""
+"""An independent verifier. It checks claims of safety from the files and shares only names with the rest of sdc."""

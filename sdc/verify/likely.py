@@ -1,14 +1,12 @@
-"""Whether a release keeps its limit on what it makes likely, in integers: by the factorial moments of each cell.
+"""Check the posterior limit of a release with the factorial moments of each cell, in integers.
 
-Under a decomposable release E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, (x)_r = x (x - 1) ... (x - r + 1), and
-Pr(f = k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!. Partial sums are in turn too large and too small (Bonferroni).
-Categories that no clique tells apart are equally likely, each record on its own: then (f)_r is divided by cells^r, of
-those that an at-risk cell shares its marginal cell with.
-
-All these laws are of sums of independent indicators. So the most likely count is next to the mean, below it or above
-(Darroch, On the distribution of the number of successes in independent trials, 1964), and where it is more probable
-than p the variance is below (0.469 / p)^2 (Baillon, Cominetti and Vaisman, A sharp uniform bound for the distribution
-of sums of Bernoulli trials, 2016).
+Under a decomposable release E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, (x)_r = x (x - 1) ... (x - r + 1), and Pr(f = k)
+= sum_r (-1)^(r - k) C(r, k) E (f)_r / r!. Partial sums alternate above and below (Bonferroni). Categories that no
+clique separates are equally likely for each record: then (f)_r is divided by cells^r, the number of cells that share
+the at-risk cell's marginal cell. All these laws are sums of independent indicators. So the most likely count is next to
+the mean (Darroch, On the distribution of the number of successes in independent trials, 1964), and if it has a
+probability above p, the variance is below (0.469 / p)^2 (Baillon, Cominetti and Vaisman, A sharp uniform bound for the
+distribution of sums of Bernoulli trials, 2016).
 """
 
 from collections import Counter, namedtuple
@@ -23,23 +21,23 @@ from sdc import run_format as names
 from sdc.verify.core.levels import Array, SubTable
 from sdc.verify.core.proof import EvidenceFolder
 
-# (n,) marginal counts of each, at the at-risk cells; as many cells as no clique tells it from, all as probable
+# (n,) marginal counts at the at-risk cells; number of cells that no clique separates from each
 _Tree = namedtuple("_Tree", "cliques separators uncovered")
-EQUAL = Fraction(1, 10**9)  # a probability is above another one where it is so by more than this
-ALPHA = 0.5  # of the law released, which depends on none
+EQUAL = Fraction(1, 10**9)  # differences of probabilities up to this count as equal
+ALPHA = 0.5  # of the released law, which depends on no confidential data
 
 
 def check_limit(
     evidence: EvidenceFolder, release: list[SubTable], limit: dict[str, Any], claims_safe: bool
 ) -> tuple[int, bool]:
-    """How many at-risk cells' true counts are above the threshold, and whether the limit is kept.
+    """Return the number of at-risk cells whose true count is above the threshold, and whether the limit holds.
 
-    Each claim that does not hold becomes a failure.
+    Each false claim becomes a failure.
     """
     cliques, separators = _junction_tree(release)
     decomposable = evidence.holds(
         (f"the limit on the posterior is of the law {limit['law']}, not released", limit["law"] != "released"),
-        *evidence.tree_faults(cliques, separators, release, frozenset(evidence.categories), "frontier sub-table"),
+        *evidence.problems(cliques, separators, release, frozenset(evidence.categories), "frontier sub-table"),
     )
     if not decomposable:
         return 0, False
@@ -70,12 +68,12 @@ def check_limit(
             "cells": len(evidence.small),
             "claims": claims,
         }
-        _check_claimed(evidence, tree, {"claims": None, **claimed}, own)  # of earlier builds without it
+        _check_claimed(evidence, tree, {"claims": None, **claimed}, own)  # earlier versions had no claims
     return above, few and unlikely and cheap
 
 
 def _check_claimed(evidence: EvidenceFolder, tree: _Tree, claimed: dict[str, Any], own: dict[str, Any]) -> None:
-    """What the assessment says of the limit is so; the most probable true count is where it says, and as probable."""
+    """The assessment's claims on the limit: the most probable true count and its probability."""
     where, highest = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}", claimed["highest"]
     place = {int(row): k for k, row in enumerate(evidence.rows.nonzero()[0])}.get(claimed["row"])
     reached = _above(evidence.small, tree, highest - 2 * float(EQUAL))
@@ -91,9 +89,10 @@ def _check_claimed(evidence: EvidenceFolder, tree: _Tree, claimed: dict[str, Any
 
 
 def _junction_tree(release: list[SubTable]) -> tuple[list[SubTable], list[SubTable]]:
-    """The frontier, each next with as many variables as can be of one before (Prim), and what they share.
+    """Order the frontier so that each next sub-table shares most variables with an earlier one (Prim); with the shared
+    parts.
 
-    Of a decomposable release that is an order with running intersection; of any other one it is not.
+    For a decomposable release this order has running intersections, otherwise not.
     """
     left = [s for s in release if not any(s < other for other in release)] or [frozenset[str]()]
     cliques, separators = [left.pop(0)], list[SubTable]()
@@ -106,14 +105,14 @@ def _junction_tree(release: list[SubTable]) -> tuple[list[SubTable], list[SubTab
 
 
 def _above(counts: Array, tree: _Tree, threshold: float) -> list[int]:
-    """The cells whose true count is more probable than the threshold."""
+    """The cells whose true count has a probability above the threshold."""
     least, cells = Fraction(threshold) + EQUAL, range(len(counts))
     cliques, separators = ([[int(n[k]) for n in sets] for k in cells] for sets in tree[:2])
     return [k for k in cells if _is_above(int(counts[k]), cliques[k], separators[k], tree.uncovered[k], least)]
 
 
 def _claims(counts: Array, tree: _Tree, losses: dict[str, Any]) -> dict[str, int | None]:
-    """How many counts an intruder claims rightly, and wrongly where that costs something: none is not looked for."""
+    """The number of right claims of an intruder, and of wrong ones if these have a cost; None if not computed."""
     none, wrong = (Fraction(losses["intruder"][name]) for name in ("none", "wrong"))
     threshold, found = max(Fraction(0), 1 - none / wrong), Counter[bool]()
     for k, count in enumerate(map(int, counts)):
@@ -126,20 +125,18 @@ def _claims(counts: Array, tree: _Tree, losses: dict[str, Any]) -> dict[str, int
 
 
 def _is_any_above(clique: list[int], separator: list[int], uncovered: int, least: Fraction) -> bool:
-    """Whether any count of a cell is more probable than this."""
     mean = Fraction(prod(clique), prod(separator) * uncovered)
     pairs = [prod(n * (n - 1) for n in sets) for sets in (clique, separator)]
     variance = (Fraction(pairs[0], pairs[1] * uncovered**2) if pairs[0] else 0) + mean - mean**2
     if variance * least**2 > Fraction(469, 1000) ** 2:
         return False
-    # three quarters are within two deviations of the mean (Chebyshev), on no more than 4 deviations and 1 counts
+    # by Chebyshev, 3/4 lie within two deviations of the mean: on at most 4 deviations and 1 counts
     if least * (4 * Fraction(sqrt(variance)) + 1) < Fraction(74, 100):
         return True
     return any(_is_above(count, clique, separator, uncovered, least) for count in _likeliest(mean))
 
 
 def _likeliest(mean: Fraction) -> tuple[int, int]:
-    """The counts of which one is the most likely."""
     return floor(mean), floor(mean) + 1
 
 
@@ -150,7 +147,7 @@ def _is_most_likely(count: int, clique: list[int], separator: list[int], uncover
 
 
 def _probability(count: int, clique: list[int], separator: list[int], uncovered: int) -> Fraction:
-    """Within a thousandth of what is called equal: each partial sum is as near as its last term."""
+    """Exact to a thousandth of EQUAL: the error of a partial sum is at most its last term."""
     total, last = Fraction(0), None
     for r, term in _terms(count, clique, separator, uncovered):
         total += term if (r - count) % 2 == 0 else -term
@@ -162,7 +159,7 @@ def _probability(count: int, clique: list[int], separator: list[int], uncovered:
 
 def _is_above(count: int, clique: list[int], separator: list[int], uncovered: int, least: Fraction) -> bool:
     mean = prod(clique) / (prod(separator) * uncovered)
-    # Markov; and Chernoff, with room for rounding: the law is that of a sum of independent indicators
+    # Markov; and Chernoff with room for rounding, for a sum of independent indicators
     if mean < 0.999 * count * least or (
         mean > 2 * count and exp(count - mean + (count and count * log(mean / count))) < 0.999 * least
     ):
@@ -176,7 +173,6 @@ def _is_above(count: int, clique: list[int], separator: list[int], uncovered: in
 
 
 def _terms(count: int, clique: list[int], separator: list[int], uncovered: int) -> Iterator[tuple[int, Fraction]]:
-    """C(r, k) E (f)_r / r! for r = k, k + 1, ..., min n_C."""
     above, below = 1, 1
     if count == 0:
         yield 0, Fraction(1)

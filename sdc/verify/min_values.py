@@ -37,11 +37,11 @@ class _Part:
     """What a component shows of the at-risk cells' marginal cells: (n,) ends by its cover, and tables found."""
 
     def __init__(self, evidence: EvidenceFolder, part: ComponentProof) -> None:
-        kept, at_risk = evidence.kept[part.variables], len(evidence.small)
+        kept, at_risk = evidence.is_feasible[part.variables], len(evidence.small)
         self.counts = self.low = self.high = evidence.at_risk(part.variables)
         if part.cover:
             self.low, self.high = evidence.covered(part)
-        columns = [np.append(evidence.cells[v], part.cells[v][kept]) for v in evidence.levels.telling(part.variables)]
+        columns = [np.append(evidence.cells[v], part.cells[v][kept]) for v in evidence.levels.finest(part.variables)]
         keys = keys_of(columns, np.zeros(at_risk + int(kept.sum()), np.int64)).tolist()
         self.keys, self.found = keys[:at_risk], dict[int, set[int]]()
         after: Array = (

@@ -1,6 +1,6 @@
-"""Checks all that a run folder claims: its files, its release, and what it says of each cell, by the proof alone.
+"""Check all claims of a run folder: its files, its release, and the bounds of each cell.
 
-Outer bounds are only checked to contain what is proven.
+Outer bounds are only checked to contain the proven ones.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.core.levels import DAMAGED, Array, SubTable, size_of
+from sdc.verify.core.levels import CORRUPT, Array, SubTable, size_of
 from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.core.verdict import CHECKS, judge
 from sdc.verify.likely import check_limit
@@ -37,26 +37,26 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found; where anything failed, nothing in the run folder is to be called safe."""
+    """The result. If anything failed, nothing in the run folder counts as safe."""
 
-    at_risk_cells: int = 0  # 0 < count <= small count, counted again from the table
-    certified_cells: int = 0  # whose proven width reaches the required one; 0 where the evidence was not looked at
-    differences: int = 0  # feasible tables that the certificate claims
-    failures: tuple[str, ...] = ()  # each claim that does not hold
+    at_risk_cells: int = 0  # 0 < count <= small count, recounted from the table
+    certified_cells: int = 0  # cells whose proven width suffices; 0 if the evidence was not checked
+    differences: int = 0  # feasible tables of the certificate
+    failures: tuple[str, ...] = ()  # each false claim
     uncertified: tuple[str, ...] = ()  # cells without proof, narrowest first, at most 20
-    notes: tuple[str, ...] = ()  # what holds and must be said all the same
-    known: str = ""  # where what was published before is known from; empty where nothing was
-    refutations: int = 0  # of what the search refused; each is worked out again
-    bytes: str = ""  # whether published files, made again, are the same; empty where there are none
+    notes: tuple[str, ...] = ()  # remarks on valid claims
+    known: str = ""  # source of the prior knowledge; empty if there is none
+    refutations: int = 0  # refutations of the search, all checked
+    bytes: str = ""  # whether files written anew equal the published ones; empty if nothing is published
 
     @property
     def verified(self) -> bool:
-        """Whether every claim holds. A run that claims no proof may hold it too: compare the cells."""
+        """Whether every claim holds. A run without proofs can be verified too: compare the numbers of cells."""
         return not self.failures
 
 
 def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Verification:
-    """Checks every claim; UnreadableError where it is no run folder or has no certificate, all else is a failure."""
+    """Check every claim of a run folder; UnreadableError if there is no run folder or certificate."""
     if not (folder / names.MANIFEST).is_file():
         lacks = f"{folder} is no run folder: it has no {names.MANIFEST}"
         raise UnreadableError(f"{lacks}; name one that sdc run has made")
@@ -67,7 +67,7 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
         evidence.read_table(risk["small_count"])
         _check_code_lists(evidence, risk[names.LISTED])
         return _verification(evidence, risk, say)
-    except DAMAGED as error:
+    except CORRUPT as error:
         what = _damage(evidence, error)
         if evidence.path.name == names.MANIFEST:
             raise UnreadableError(what) from error
@@ -82,11 +82,11 @@ def verify_release(
     limit: dict[str, Any] | None = None,
     rules: Mapping[str, Any] = MappingProxyType({}),
 ) -> Verification:
-    """What the table and the certificate of a run folder prove of a release that is not public yet.
+    """Check what the table and the certificate of a run folder prove for a release that is not public yet.
 
-    Beside what the table's stage says was known before, which is for the caller to look at, nothing else that is stored
-    is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A `limit` on the posterior, as a
-    config has it, and the rules on what is published, `n_rule`, `attributes` and `reveal_suppressed`, must hold too.
+    Of the stored files only the table stage's prior knowledge is believed, which the caller checks; no verdict, digest
+    or search result is. `uncertified` is empty. A `limit` on the posterior, as in a config, and the rules `n_rule`,
+    `attributes` and `reveal_suppressed` are checked too.
     """
     evidence = EvidenceFolder(folder, release)
     try:
@@ -95,12 +95,12 @@ def verify_release(
         _check_published(evidence, claims, "what is to be published")
         found = judge(evidence, claims, small_count, min_width, rules, claims_safe=True)
         open_ = found.open_own_cells
-        evidence.holds((f"{open_} small cells of sub-tables in part are not proven", open_))
+        evidence.holds((f"{open_} small cells of suppressed tables are not proven", open_))
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
         if (values := rules.get(MIN_VALUES)) is not None:
             check_values(evidence, claims, values, claims_safe=True)
-    except DAMAGED as error:
+    except CORRUPT as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
     certified = 0 if evidence.failures else int((~found.is_narrow).sum())
@@ -108,21 +108,21 @@ def verify_release(
 
 
 def _check_signed(evidence: EvidenceFolder) -> None:
-    """What the config signs is signed, and the confidential statement is by the same key, and of the same release.
+    """The release is signed if the config requires it, and the confidential statement has the same key and release.
 
-    Builds that wrote one catalogue alone had signatures, and no statements yet.
+    Earlier versions with a single catalogue wrote signatures, but no statements.
     """
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     release, own = evidence.folder / names.RELEASE, evidence.folder / names.CONFIDENTIAL_STATEMENT
     signature, statement = ((release / name).exists() for name in (names.SIGNATURE, names.STATEMENT))
-    is_asked = bool(manifest["config"].get("publication", {}).get("signing_key"))
+    is_signed = bool(manifest["config"].get("publication", {}).get("signing_key"))
     is_lost = signature and not (statement or own.exists()) and (release / names.CROISSANT).exists()
-    asks = "the config signs what is published, and"
-    says = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"
+    config = "the config signs what is published, and"
+    unpaired = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"
     evidence.holds(
-        (f"{asks} {names.RELEASE}/{names.SIGNATURE} is not there; {AGAIN}", is_asked and not signature),
-        (f"{asks} there are no statements of it; {AGAIN}", is_asked and is_lost),
-        (f"{says}; {AGAIN}", statement != own.exists()),
+        (f"{config} {names.RELEASE}/{names.SIGNATURE} is not there; {AGAIN}", is_signed and not signature),
+        (f"{config} there are no statements of it; {AGAIN}", is_signed and is_lost),
+        (f"{unpaired}; {AGAIN}", statement != own.exists()),
     )
     if statement and own.exists():
         key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
@@ -132,15 +132,15 @@ def _check_signed(evidence: EvidenceFolder) -> None:
 
 def _damage(evidence: EvidenceFolder, error: Exception) -> str:
     of_another = " or of another table" if evidence.path.name == names.CERTIFICATE else ""
-    how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is damaged{of_another}"
+    how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is corrupt{of_another}"
     return f"{evidence.path} {how}: {type(error).__name__}: {error}; {AGAIN}"
 
 
 def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
-    """What the manifest says of the risk; the files of each stage are those that it recorded."""
+    """The risk section of the manifest; the files of each stage are the recorded ones."""
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
-    risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
+    risk["posterior"] = manifest["config"]["risk"].get("posterior")  # absent in earlier versions
     risk |= {rule: manifest["config"]["risk"].get(rule) for rule in (*CHECKS, MIN_VALUES)}
     risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
@@ -161,7 +161,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
 
 
 def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded: Collection[str]) -> None:
-    """It agrees with itself: its name is that of its config, and its stages are those that were planned."""
+    """The manifest agrees with itself: its name follows from its config, its stages from its plan."""
     named, planned, policy = manifest["config"]["name"], manifest["planned"], manifest["config"]["risk"]["undecided"]
     lacks = {*planned} - {*recorded} if (evidence.folder / names.RELEASE).exists() else set[str]()
     head = manifest.get("ledger_head")
@@ -175,14 +175,14 @@ def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded
 
 
 def _check_code_lists(evidence: EvidenceFolder, table: dict[str, Any]) -> None:
-    """No label is taken for one of a code list but those that the section of the config names, outside hierarchies.
+    """Only variables that the config names, outside hierarchies, have code lists.
 
-    Those are taken where the run folder does not say, as none of version 0.1 does.
+    Run folders of version 0.1 do not record code lists: then the config's are taken.
     """
     recoded = {v: recode.get("bins") or recode.get("groups") or () for v, recode in table.get("recodes", {}).items()}
     named, levels = {**table.get("categories", {}), **recoded}, {*chain(*table.get("hierarchies", {}).values())}
     own = {v: {*named.get(v, ())} if v not in levels else set[str]() for v in evidence.axes}
-    if evidence.says_listed is None:
+    if evidence.recorded_lists is None:
         codes = {v: [k for k, name in enumerate(evidence.categories[v]) if name in own[v]] for v in own}
         evidence.listed = {v: frozenset(codes[v]) for v in own if codes[v]}
     for v, listed in evidence.listed.items():
@@ -193,7 +193,7 @@ def _check_code_lists(evidence: EvidenceFolder, table: dict[str, Any]) -> None:
 def _digest_of(folder: Path) -> tuple[str, list[str]]:
     """SHA-256 over the names in a folder and the bytes of its files, and the names.
 
-    A link, a folder or whatever else is no file is in it by what it is, so that it differs from every whole stage.
+    A link or folder changes the digest, so that it differs from every complete stage.
     """
     entries, sha = sorted(folder.rglob("*")), hashlib.sha256(b"link" if folder.is_symlink() else b"")
     for path in entries:
@@ -204,7 +204,6 @@ def _digest_of(folder: Path) -> tuple[str, list[str]]:
 
 
 def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
-    """What the certificate proves, and with it whether all else that is claimed holds."""
     known, claims, before = len(evidence.failures), evidence.claims(), evidence.before
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
     say(f"verify: {cells} at-risk cells, {len(claims.parts)} components, {differences} differences")
@@ -212,24 +211,23 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     _check_records(evidence)
     if len(evidence.failures) > known:
         return Verification(cells, 0, differences, tuple(evidence.failures))
-    says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
-    is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
-    verdict = judge(evidence, claims, risk["small_count"], risk["min_width"], risk, says_safe or is_out)
+    claims_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
+    is_out, meets_rules = (evidence.folder / names.RELEASE).is_dir(), True
+    verdict = judge(evidence, claims, risk["small_count"], risk["min_width"], risk, claims_safe or is_out)
     low, high, own = verdict.low, verdict.high, (verdict.own_cells, verdict.open_own_cells)
     narrow, notes = np.flatnonzero(verdict.is_narrow), list[str]()
     say(f"verify: {cells - len(narrow)} cells are proven")
     if risk["posterior"] is not None:
-        above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
+        above, meets_rules = check_limit(evidence, claims.release, risk["posterior"], claims_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
     values = risk[MIN_VALUES]
-    few = 0 if values is None else check_values(evidence, claims, values, says_safe or is_out)
-    says_broken = names.BROKEN in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
-    # that too few values are possible is shown by no table: it is believed where nothing goes out
-    is_broken = not verdict.keeps_rules or bool(few and says_broken)
-    evidence.holds((f"{_ASSESSMENT} says otherwise whether a rule is broken", says_broken != is_broken))
-    _check_assessment(
-        evidence, risk, _check_cells(evidence, low, high), is_kept and not is_broken, len(narrow), own, few
-    )
+    few = 0 if values is None else check_values(evidence, claims, values, claims_safe or is_out)
+    claims_broken = names.BROKEN in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
+    # no table shows that too few values are possible: the build is believed where nothing is published
+    is_broken = not verdict.keeps_rules or bool(few and claims_broken)
+    evidence.holds((f"{_ASSESSMENT} and the rules differ on whether a rule is broken", claims_broken != is_broken))
+    meets_rules &= not is_broken
+    _check_assessment(evidence, risk, _check_cells(evidence, low, high), meets_rules, len(narrow), own, few)
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
@@ -237,8 +235,8 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
     if own[0]:
         notes.append(_of_parts(*own))
-    if evidence.says_listed is None and evidence.listed and any(own):
-        notes.append(f"{names.RELEASE}/ does not say that the config names categories of {', '.join(evidence.listed)}")
+    if evidence.recorded_lists is None and evidence.listed and any(own):
+        notes.append(f"{names.RELEASE}/ does not list the code lists of {', '.join(evidence.listed)}")
     if own[1] and is_out and risk["undecided"] != names.UNPROVEN_IS_ALLOWED:
         evidence.failures.append(f"released, and {_of_parts(*own)}")
     refutations = check_refutations(evidence, risk)
@@ -252,11 +250,11 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
 
 
 def _of_parts(cells: int, unproven: int) -> str:
-    return f"{unproven} of {cells} small cells of sub-tables in part are not shown to keep the width"
+    return f"{unproven} of {cells} small cells of suppressed tables are not proven to keep the width"
 
 
 def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, Any]) -> None:
-    """The certificate is of this table, this risk, and the release that the search found and release/ publishes."""
+    """The certificate is of this table and risk, and of the release that the search found and release/ publishes."""
     for key, own in (
         ("table", evidence.digest),
         ("records", evidence.total),
@@ -267,18 +265,17 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
         which = f"its {key} is {str(claimed)[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
         evidence.holds((f"the certificate is of another run: {which}", claimed != own))
     found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)
-    _check_same_release(evidence, claims.asked, "search/search.json", evidence.levels.subtables(found["frontier"]))
-    told = found.get(names.IN_PART)
-    parts = InPart([], []) if told is None else evidence.read_parts(names.SEARCH, told)
+    _check_same_release(evidence, claims.released, "search/search.json", evidence.levels.subtables(found["frontier"]))
+    claimed = found.get(names.IN_PART)
+    parts = InPart([], []) if claimed is None else evidence.read_parts(names.SEARCH, claimed)
     same = [{*map(identity, one)} == {*map(identity, other)} for one, other in zip(parts, claims.in_part, strict=True)]
-    evidence.holds(("the certificate is of other sub-tables in part than search/search.json", not all(same)))
+    evidence.holds(("the certificate has other suppressed tables than search/search.json", not all(same)))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
         _check_signed(evidence)
 
 
 def _check_records(evidence: EvidenceFolder) -> None:
-    """The records that were read are those of the table and those that were set aside."""
     content = evidence.read_json(names.TABLE, names.BAD_RECORDS)
     aside, listed = content["set_aside"], sum(reason["records"] for reason in content["reasons"])
     evidence.holds(
@@ -291,28 +288,28 @@ def _check_records(evidence: EvidenceFolder) -> None:
 
 
 def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
-    """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
+    """Totals of weights may be public instead of counts, and of fewer sub-tables than proven."""
     public, has_counts = check_release(evidence)
-    own = [evidence.levels.closed(element - evidence.hidden) for element in claims.asked]
+    own = [evidence.levels.closed(element - evidence.hidden) for element in claims.released]
     _check_same_release(evidence, own, what, public if has_counts else [*public, *own])
 
 
-def _check_same_release(evidence: EvidenceFolder, asked: list[SubTable], what: str, other: list[SubTable]) -> None:
-    lacks = [f"lacks {evidence.levels.label(s)}" for s in other if not is_within(s, [frozenset(), *asked])]
-    adds = [f"adds {evidence.levels.label(s)}" for s in asked if not is_within(s, [frozenset(), *other])]
+def _check_same_release(evidence: EvidenceFolder, released: list[SubTable], what: str, other: list[SubTable]) -> None:
+    lacks = [f"lacks {evidence.levels.label(s)}" for s in other if not is_within(s, [frozenset(), *released])]
+    adds = [f"adds {evidence.levels.label(s)}" for s in released if not is_within(s, [frozenset(), *other])]
     how = " and ".join(lacks[:5] + adds[:5])
     evidence.holds((f"the certificate's release is not {what}: it {how}; nothing is proven, {AGAIN}", how))
 
 
 def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str, Array] | None:
-    """What is claimed of each at-risk cell is what is proven, its outer interval no less; None of other cells."""
-    told = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get(names.SHARPNESS)
+    """Each at-risk cell's claims equal the proofs, with an outer interval that contains them; None for other cells."""
+    claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get(names.SHARPNESS)
     columns, where = evidence.read_columns(names.ASSESSMENT, names.CELLS), f"{names.ASSESSMENT}/{names.CELLS}"
     ends, cells = {end: numbers_of(columns[end], pa.int64()) for end in names.ENDS}, len(low)
     outer_low, inner_low, count, inner_high, outer_high = ends.values()
     if not evidence.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
         return None
-    methods = () if told is None else names.METHOD_OF.values()
+    methods = () if claimed is None else names.METHOD_OF.values()
     own = names.variable_columns(evidence.axes, [*names.OF_CELLS, *methods])
     other = [codes_of(columns[own[v]], c) != evidence.cells[v] for v, c in evidence.axes.items()]
     exact = columns[names.EXACT].to_numpy() if cells else outer_low.astype(bool)
@@ -328,13 +325,13 @@ def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str,
     }.items():
         first = flags.argmax() if cells else 0
         evidence.holds((f"{where}: row {first} {what}; so {flags.sum()} of {cells} rows", flags.any()))
-    if told is not None:
-        _check_sharpness(evidence, told, columns, ends)
+    if claimed is not None:
+        _check_sharpness(evidence, claimed, columns, ends)
     return ends
 
 
-def _check_sharpness(evidence: EvidenceFolder, told: Any, columns: dict[str, Any], ends: dict[str, Array]) -> None:
-    """Of how many cells the bounds are sharp, and how many ends each method gave, are those of the cells."""
+def _check_sharpness(evidence: EvidenceFolder, claimed: Any, columns: dict[str, Any], ends: dict[str, Array]) -> None:
+    """The numbers of sharp cells and of ends by each method follow from the cells."""
     outer_low, inner_low, _, inner_high, outer_high = ends.values()
     meets = {"lower": outer_low == inner_low, "upper": outer_high == inner_high}
     own = {"cells": len(outer_low), "sharp": int((meets["lower"] & meets["upper"]).sum())}
@@ -343,22 +340,21 @@ def _check_sharpness(evidence: EvidenceFolder, told: Any, columns: dict[str, Any
         kind, _, side = end.partition("_")
         for method, is_met in zip(columns[name].to_pylist(), meets[side], strict=True):
             counted["met" if is_met else "open"][kind][method] += 1
-    evidence.holds((f"{_ASSESSMENT} counts other methods or sharp cells than {names.CELLS}", told != own | counted))
+    evidence.holds((f"{_ASSESSMENT} counts other methods or sharp cells than {names.CELLS}", claimed != own | counted))
 
 
 def _check_assessment(
     evidence: EvidenceFolder,
     risk: dict[str, Any],
     ends: dict[str, Array] | None,
-    is_kept: bool,
+    meets_rules: bool,
     unproven: int,
     of_parts: tuple[int, int],
     few: int,
 ) -> None:
-    """What is claimed of all at-risk cells together is what follows from each."""
     content, where = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), _ASSESSMENT
-    what = f"{where} says of sharp bounds what does not fit the config's assessment = {risk[names.ASSESSMENT]}"
-    # of a config from before there were sharp bounds nothing is said of them
+    what = f"{where} and the config differ on sharp bounds: assessment = {risk[names.ASSESSMENT]}"
+    # configs without sharp bounds make no claims on them
     fitting = (names.SHARP,) if names.SHARPNESS in content else (names.PROVEN, None)
     evidence.holds((what, risk[names.ASSESSMENT] not in fitting))
     if ends is None:
@@ -368,7 +364,7 @@ def _check_assessment(
     refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
     is_out = (evidence.folder / names.RELEASE).is_dir()
     evidence.holds((f"released though {refuted.sum()} cells are refuted: {where}", is_out and refuted.any()))
-    verdict = False if refuted.any() or not is_kept else None if undecided.any() or of_parts[1] or few else True
+    verdict = False if refuted.any() or not meets_rules else None if undecided.any() or of_parts[1] or few else True
     for key, own in {
         "min_width_required": needed,
         "at_risk_cells": cells,
@@ -378,19 +374,23 @@ def _check_assessment(
     }.items():
         what = f"{where} claims {key} = {content[key]}, it is {own}"
         evidence.holds((what, type(content[key]) is not type(own) or content[key] != own))
-    told = None if not of_parts[0] else dict(zip(("cells", "unproven"), of_parts, strict=True))
-    evidence.holds((f"{where} says other things of sub-tables in part than {told}", content.get(names.IN_PART) != told))
-    says_safe = content["releasable"] not in (None, False)
-    evidence.holds((f"{where} says releasable, but {unproven} of {cells} cells are not proven", says_safe and unproven))
+    claimed = None if not of_parts[0] else dict(zip(("cells", "unproven"), of_parts, strict=True))
+    evidence.holds(
+        (f"{where} has other numbers of suppressed cells than {claimed}", content.get(names.IN_PART) != claimed)
+    )
+    claims_safe = content["releasable"] not in (None, False)
+    evidence.holds(
+        (f"{where} claims releasable, but {unproven} of {cells} cells are not proven", claims_safe and unproven)
+    )
     _check_witnesses(evidence, content["witnesses"], ends, refuted if refuted.any() else undecided)
 
 
 def _check_witnesses(
-    evidence: EvidenceFolder, witnesses: list[dict[str, Any]], ends: dict[str, Array], telling: Array
+    evidence: EvidenceFolder, witnesses: list[dict[str, Any]], ends: dict[str, Array], deciding: Array
 ) -> None:
-    """The cells that are named are among those that decide, with their bounds, and as many as can be named."""
-    number, listed = min(int(telling.sum()), MAX_LISTED), dict[tuple[str, ...], dict[str, Any]]()
-    for k in np.flatnonzero(telling):
+    """The listed witnesses are deciding cells with their bounds, as many as fit."""
+    number, listed = min(int(deciding.sum()), MAX_LISTED), dict[tuple[str, ...], dict[str, Any]]()
+    for k in np.flatnonzero(deciding):
         cell = tuple(categories[evidence.cells[v][k]] for v, categories in evidence.axes.items())
         outer_low, inner_low, count, inner_high, outer_high = (int(end[k]) for end in ends.values())
         listed[cell] = {"count": count, "outer": [outer_low, outer_high], "inner": [inner_low, inner_high]}

@@ -1,1 +1,1 @@
-"""Weighted totals beside released counts: which of them may go out, and what shows that they narrow no count."""
+"""Weighted totals beside released counts: which may be published, and the proof that counts stay wide enough."""

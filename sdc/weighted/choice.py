@@ -1,13 +1,11 @@
-"""Which weighted totals may go out: those with which every at-risk cell keeps its width, shown by feasible pairs.
+"""Choose weighted totals beside which every at-risk cell keeps its width, proven by feasible pairs.
 
-Who sees counts and totals may combine them: where weights are much alike, a total is the count times their mean. So
-all released counts are taken to be known, and each at-risk cell must keep its width over pairs of a table and totals of
-its cells that agree with all of it. What no pair shows is taken for false, and the totals are withheld.
-
-Lifting finds totals of weights under which a feasible table shows the same as the true one. A difference of counts is
-given. Where its cells alone cannot carry it, the cells nearest to them may take weight and give it, within what their
-records can have; each cell's total is a variable, and each published total a row. Floating point only proposes: what is
-found is rounded to millionths, and whether it holds is said in integers.
+Counts and totals can be combined: if weights are similar, a total is the count times their mean. So all released counts
+count as known, and each at-risk cell must keep its width over pairs of a table and totals of its cells that agree with
+everything. Totals without such a proof are suppressed. Lifting finds totals of weights with which a feasible table has
+the same published totals as the true one. A difference of counts is given. If its own cells cannot carry it, nearby
+cells may take and give weight within the limits of their records; each cell's total is a variable, and each published
+total a row. Floating point only proposes: results are rounded to millionths and checked in integers.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ from sdc.risk.units import MoveUnit, cut, move_cells
 from sdc.solve.linear import Sums, cheapest
 from sdc.weighted.pairs import Pairs, WeightedCertificate
 
-SUPPORTS = (0, 100, 400, 1600)  # cells beside those of the difference; one program after the other, from cheap to dear
-MARGIN = 1e-3  # of a weight of 1: what rounding to millionths may add up to
+SUPPORTS = (0, 100, 400, 1600)  # additional cells of the programs, in order of cost
+MARGIN = 1e-3  # of a weight of 1: the possible sum of rounding errors of millionths
 Reals = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class LiftUnit:
-    """Differences of counts that are to be lifted. The weights travel with them, in the table's order."""
+    """Differences of counts to be lifted. The weights travel with them, in the table's order."""
 
     weights: RecordWeights
     known: Knowledge
@@ -53,17 +51,17 @@ class LiftUnit:
 
 @dataclass(frozen=True, eq=False)
 class Lifted:
-    """What was found, each pair checked; (differences,) flags of those that were lifted, in their order."""
+    """The checked pairs; (differences,) flags of the lifted ones, in order."""
 
     pairs: Pairs
     lifted: npt.NDArray[np.bool_]
 
 
 def lift(table: Table, unit: LiftUnit) -> Lifted:
-    """A feasible pair for each difference for which one was found."""
+    """A feasible pair for each difference, if one is found."""
     lifter = _Lifter(table, unit.weights, unit.known.totals)
     found = [lifter.pair(cells, changes) for cells, changes in unit.differences]
-    # of those the solver has no doubt of: the rest is decided in integers
+    # those for which the solver is certain: the rest is decided in integers
     held = np.array([pair is not None for pair in found], np.bool_)
     pairs = Pairs.concatenated([Pairs.none(len(table.schema.axes)), *(pair for pair in found if pair is not None)])
     good = pairs.feasible(table, unit.weights, unit.known)
@@ -72,7 +70,7 @@ def lift(table: Table, unit: LiftUnit) -> Lifted:
 
 
 class _Lifter:
-    """Solves one program after the other about the same table."""
+    """Solves programs on the same table."""
 
     def __init__(self, table: Table, weights: RecordWeights, public: RoundedTotals) -> None:
         self._table, self._weights, self._public = table, weights, public
@@ -81,10 +79,10 @@ class _Lifter:
         self._totals = [_Totals(truth, subtable) for subtable in public.of]
 
     def pair(self, cells: Codes, changes: Counts) -> Pairs | None:
-        """The pair of a difference, which is feasible of the counts; None where no support carries it."""
+        """The pair of a difference that is feasible for the counts; None if no support carries it."""
         low, high = self._ranges.at(cells[changes > 0])
         if (low > high).any():
-            return None  # no record can have all these categories, whatever else moves
+            return None  # no record can have all these categories
         near = np.zeros(0, np.int64)
         for support in SUPPORTS:
             if support:
@@ -98,10 +96,7 @@ class _Lifter:
         return None
 
     def _nearest(self, cells: Codes, number: int) -> npt.NDArray[np.int64]:
-        """Rows of cells with records that share most categories with some cell; of equal ones those with most records.
-
-        Not the cells themselves.
-        """
+        """Other rows with records that share most categories with some cell; ties go to most records."""
         codes = self._table.codes
         distance = np.full(len(codes), len(self._table.schema) + 1)
         for cell in cells:
@@ -111,12 +106,12 @@ class _Lifter:
         return np.sort(rows[order[:number]])
 
     def _shifts(self, cells: Codes, changes: Counts) -> Counts | None:
-        """(cells,) int64 shifts of their totals; None where the program has no solution."""
+        """(cells,) int64 shifts of their totals; None if the program has no solution."""
         row = self._table.schema.keys.matching(self._table.codes, cells)
         counts = np.where(row >= 0, self._table.counts[row], 0) + changes
         totals = np.where(row >= 0, self._weights.totals[row], 0)
         low, high = self._ranges.at(cells)
-        # in floating point, where a product cannot wrap; what is rounded here is checked in integers
+        # in floating point, where products cannot wrap; results are checked in integers
         least = np.where(counts > 0, counts * low.astype(np.float64), 0.0) - totals
         most = np.minimum(np.where(counts > 0, counts * high.astype(np.float64), 0.0), MAX_TOTAL) - totals
         rows, least_row, most_row = self._rows(cells)
@@ -130,7 +125,7 @@ class _Lifter:
         return shifts
 
     def _rows(self, cells: Codes) -> tuple[npt.ArrayLike, Reals, Reals]:
-        """A row for each published total that some cells are in, and how far their shifts may move it together."""
+        """A row for each published total with some of the cells, and the allowed sum of their shifts."""
         from scipy.sparse import csr_array
 
         of, start, low, high = list[Counts](), 0, list[Counts](), list[Counts]()
@@ -139,7 +134,7 @@ class _Lifter:
             first, group = totals.space.distinct(marginal_cells)
             own = totals.at(marginal_cells[first])
             least = self._public.shown(own) - self._public.base // 2
-            # half-open: what is rounded up from the end belongs to the next
+            # half-open: the end rounds up to the next multiple
             low.append(least - own)
             high.append(least + self._public.base - 1 - own)
             of.append(group + start)
@@ -152,20 +147,20 @@ class _Lifter:
 
 
 class _Totals:
-    """The totals of a marginal, found by their keys."""
+    """The totals of a marginal, looked up by keys."""
 
     def __init__(self, truth: Table, subtable: SubTable) -> None:
         self.subtable = subtable
-        self.space = truth.schema.space(st.members(truth.schema.levels.telling(subtable)))
+        self.space = truth.schema.space(st.members(truth.schema.levels.finest(subtable)))
         codes, self._totals = np.zeros((1, 0), np.uint16), np.array([truth.total])
         if subtable:
             marginal = truth.marginal(subtable)
             codes, self._totals = marginal.codes, marginal.counts
-        # a key for each, ascending as the cells are; beyond 62 bits there is none, and no such sub-table is published
+        # keys in the order of the cells; beyond 62 bits there are none, and no such sub-table is published
         self._keys = self.space.pack(codes)
 
     def at(self, cells: Codes) -> Counts:
-        """(n,) of each of (n, axes of the sub-table) cells; 0 where no record is."""
+        """(n,) totals of (n, axes of the sub-table) cells; 0 without records."""
         keys = self.space.pack(cells)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._totals[place], 0)
@@ -184,13 +179,13 @@ def choose(
     executor: Executor,
     programs: int,
 ) -> WeightedCertificate:
-    """Totals of the released frontier, the smallest sub-tables first; of one that does not fit, its marginals.
+    """Totals of the released frontier, the smallest sub-tables first; if one does not fit, its marginals.
 
     proof     of the counts: its differences are tried first
-    base      what totals are rounded to, in millionths
-    programs  that may be solved in all: who is not judged by then is withheld
+    base      of rounding, in millionths
+    programs  limit of solved programs: later candidates are suppressed
 
-    The total of all comes before all. Whole levels are tried at once, and halves of what does not fit.
+    The total of all comes first. Whole levels are tried at once, then halves of those that do not fit.
     """
     search = _TotalsSearch(table, weights, knowledge, criteria, proof, base, executor, programs)
     search.add([0])
@@ -204,13 +199,12 @@ def choose(
     return WeightedCertificate(table.digest, base, totals, withheld, search.pairs)
 
 
-def is_kept(table: Table, criteria: Criteria, pairs: Pairs) -> bool:
-    """Whether every at-risk cell has its width over the true table and these pairs, which are feasible."""
+def is_wide_enough(table: Table, criteria: Criteria, pairs: Pairs) -> bool:
+    """Whether every at-risk cell has its width over the true table and these feasible pairs."""
     return not len(_narrow(table, criteria, pairs))
 
 
 def _narrow(table: Table, criteria: Criteria, pairs: Pairs) -> CellRows:
-    """Of the at-risk cells, by their row among them, those without their width."""
     return np.flatnonzero(~_wide(pairs.reached(table, _cells(table, criteria)), criteria))
 
 
@@ -223,12 +217,11 @@ def _cells(table: Table, criteria: Criteria) -> np.ndarray:
 
 
 def _in_order(subtables: Sequence[SubTable], table: Table) -> list[SubTable]:
-    """Few variables first, then few cells, then by number."""
     return sorted(subtables, key=lambda t: (st.ways(t, table.schema), st.cells(t, table.schema), t))
 
 
 class _TotalsSearch:
-    """Totals accepted so far, with the pairs that show them to be safe."""
+    """The accepted totals, with the pairs that prove them safe."""
 
     def __init__(
         self,
@@ -248,15 +241,15 @@ class _TotalsSearch:
         pool = _pool(table, knowledge, criteria, proof, executor)
         self._pool, self._hard = pool, np.zeros(len(pool), np.int64)
         self._row = table.schema.keys.matching(_cells(table, criteria), pool.cells)  # at-risk cell of each entry
-        self._of = np.zeros(0, np.int64)  # of each pair, the difference it was lifted from
+        self._of = np.zeros(0, np.int64)  # the difference that each pair was lifted from
         self.pairs = Pairs.none(len(table.schema.axes))
 
     def has(self, subtable: SubTable) -> bool:
-        """Whether it was judged, or its totals add up from some that are out."""
+        """Whether it was evaluated, or follows from published totals."""
         return subtable in self._tried or any(st.is_within(subtable, other) for other in self.known.totals.of)
 
     def add(self, block: list[SubTable]) -> list[SubTable]:
-        """Accepts what fits beside the totals accepted, the whole block or halves of it; what does not is returned."""
+        """Accept what fits beside the accepted totals, the whole block or halves of it; return the rest."""
         self._tried.update(block)
         if not block or self._fits(block):
             return []
@@ -274,7 +267,7 @@ class _TotalsSearch:
         untried[of] = False
         while len(narrow := _narrow(self._table, self._criteria, pairs)):
             batch = self._hardest(untried, narrow)[:size]
-            if not len(batch) or self._left <= 0 or not self._may_be_kept(pairs, untried):
+            if not len(batch) or self._left <= 0 or not self._may_be_wide_enough(pairs, untried):
                 return False
             lifted, found = self._lifted(np.sort(batch), known)
             pairs, of = Pairs.concatenated([pairs, found]), np.concatenate([of, lifted])
@@ -284,31 +277,31 @@ class _TotalsSearch:
         return True
 
     def _hardest(self, untried: Flags, narrow: CellRows) -> CellRows:
-        """Differences that move a cell without its width: those that failed before first, then those of fewest cells.
+        """Differences that move a cell below its width: those that failed before first, then those with fewest cells.
 
-        One that fails may be enough for a refusal, and few cells are easily carried.
+        One failure may be enough for a refusal, and few cells are easily carried.
         """
         moves = np.isin(self._row, narrow)
         rows = np.flatnonzero((np.bincount(self._pool.of[moves], minlength=len(self._pool)) > 0) & untried)
         return rows[np.lexsort([rows, np.diff(self._pool.start)[rows], -self._hard[rows]])]
 
     def _lifted(self, rows: CellRows, known: Knowledge) -> tuple[CellRows, Pairs]:
-        """Of the pool's differences with these numbers, ascending, those that were lifted, and their pairs."""
+        """The lifted ones of the pool's differences with these ascending numbers, and their pairs."""
         parts = list(cut(rows, MOST_PER_UNIT))
         units = [LiftUnit(self._weights, known, self._pool.at(part)) for part in parts]
         self._left -= len(rows)
         found = list(self._executor.run(lift, self._table, units))
-        kept = [part[result.lifted] for part, result in zip(parts, found, strict=True)]
-        return np.concatenate(kept), Pairs.concatenated([result.pairs for result in found])
+        lifted = [part[result.lifted] for part, result in zip(parts, found, strict=True)]
+        return np.concatenate(lifted), Pairs.concatenated([result.pairs for result in found])
 
-    def _may_be_kept(self, pairs: Pairs, untried: Flags) -> bool:
-        """Whether every at-risk cell would have its width if all that was not tried were lifted."""
+    def _may_be_wide_enough(self, pairs: Pairs, untried: Flags) -> bool:
+        """Whether every at-risk cell would have its width if all untried differences were lifted."""
         joined = Pairs.concatenated([pairs, Pairs.unweighted(self._pool.rows(untried))])
-        return is_kept(self._table, self._criteria, joined)
+        return is_wide_enough(self._table, self._criteria, joined)
 
 
 def _pool(table: Table, knowledge: Knowledge, criteria: Criteria, proof: Proof, executor: Executor) -> Differences:
-    """Differences from the whole table: the proof's where it is of the whole, and what walks find for other cells."""
+    """Differences over the whole table: from the proof if it covers the whole table, and from walks for other cells."""
     full = st.full(len(table.schema))
     parts = [part.differences for part in proof.parts if part.variables == full]
     pool = Differences.concatenated([Differences.none(len(table.schema.axes)), *parts])
@@ -323,7 +316,7 @@ def _pool(table: Table, knowledge: Knowledge, criteria: Criteria, proof: Proof, 
 def _walks(
     table: Table, knowledge: Knowledge, criteria: Criteria, pool: Differences, shift: Shift
 ) -> Iterator[MoveUnit]:
-    """Cells that do not have their width yet: to be emptied, or to be filled by what is still missing."""
+    """Cells below their width: to be emptied, or filled by the missing width."""
     if not can_search(table):
         return
     cells, ends = _cells(table, criteria), _reached(pool, table, criteria)

@@ -1,4 +1,4 @@
-"""Feasible pairs of a table and its weights, as differences from the true ones: what proves that a count can move."""
+"""Feasible pairs of a table and its weights, as differences from the true ones: they prove that counts can move."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sdc.model.weights import RecordWeights, RoundedTotals, WeightRanges, at_lea
 class Pairs:
     """Several differences; each claims that the true table and the true totals of its cells plus it are feasible.
 
-    moves   of the counts; other than elsewhere a change may be 0, where a cell's total alone is another
+    moves   of the counts; a change may be 0 here, if only a cell's total changes
     shifts  (entries,) int64 of the totals of weights of its cells, in millionths
     """
 
@@ -36,23 +36,22 @@ class Pairs:
 
     @staticmethod
     def none(axes: int) -> Pairs:
-        """No pair."""
         return Pairs.unweighted(Differences.none(axes))
 
     @staticmethod
     def unweighted(differences: Differences) -> Pairs:
-        """Differences of counts whose totals all stay: for their counts alone."""
+        """Differences of counts with unchanged totals: for counts only."""
         return Pairs(differences, np.zeros(len(differences.changes), np.int64))
 
     @staticmethod
     def concatenated(parts: Sequence[Pairs]) -> Pairs:
-        """All of them, one part after the other; ValueError where there is no part."""
+        """All pairs, in order; ValueError without parts."""
         moves = Differences.concatenated([part.moves for part in parts])
         return Pairs(moves, np.concatenate([part.shifts for part in parts]))
 
-    def rows(self, kept: Flags) -> Pairs:
-        """The pairs for which the (pairs,) flags say so."""
-        return Pairs(self.moves.rows(kept), self.shifts[kept[self.moves.of]])
+    def rows(self, flags: Flags) -> Pairs:
+        """The pairs with (pairs,) flags."""
+        return Pairs(self.moves.rows(flags), self.shifts[flags[self.moves.of]])
 
     def reached(self, table: Table, cells: Codes) -> Intervals:
         """(n, 2) smallest and largest count of each of (n, axes) cells over the true table and these pairs."""
@@ -62,10 +61,10 @@ class Pairs:
         return counts[:, None] + extremes(row[hit], moves.changes[hit], len(cells))
 
     def feasible(self, table: Table, weights: RecordWeights, known: Knowledge) -> Flags:
-        """(pairs,) whether the pair is feasible for whoever knows that, and the true range of each category's weights.
+        """(pairs,) whether the pair is feasible under the knowledge and the true range of each category's weights.
 
-        All in integers: the counts are a feasible table, each cell's total lies between what so many records can have
-        together, and every released total is rounded to what is published.
+        In integers: the counts are a feasible table, each cell's total lies between the least and most of its records,
+        and every released total is rounded to the published one.
         """
         good = self.moves.feasible(table, known.counts)
         if not good.all():
@@ -74,23 +73,23 @@ class Pairs:
         return self._weighs(table, weights) & self._shows_the_same(table, weights, known.totals)
 
     def _weighs(self, table: Table, weights: RecordWeights) -> Flags:
-        """(pairs,) whether each cell's total is one that its records can have; of feasible counts."""
+        """(pairs,) whether each cell's total is possible for its records; for feasible counts."""
         of, cells, ranges = self.moves.of, self.moves.cells, WeightRanges.of(table, weights)
-        # a shift near 2^63 wraps to a total below zero, which is refused like one
+        # a shift near 2^63 wraps to a total below zero, which is refused too
         totals = Table(table.schema, table.codes, weights.totals).count_at(cells) + self.shifts
         counts, (low, high) = table.count_at(cells) + self.moves.changes, ranges.at(cells)
         inside = (totals >= 0) & (totals <= MAX_TOTAL) & (np.abs(self.shifts) <= MAX_TOTAL)
         wrong = ~(inside & at_least(totals, counts, low) & at_most(totals, counts, high))
         good: Flags = np.bincount(of[wrong], minlength=len(self)) == 0
-        # so that no sum of shifts below wraps
+        # so that no sum of shifts below overflows
         return good & (np.bincount(of, np.abs(self.shifts).astype(np.float64), minlength=len(self)) < 2.0**61)
 
     def _shows_the_same(self, table: Table, weights: RecordWeights, public: RoundedTotals) -> Flags:
-        """(pairs,) whether every total that is out stays within what it is rounded from."""
+        """(pairs,) whether every published total stays within its rounding interval."""
         good, of, cells = np.ones(len(self), np.bool_), self.moves.of, self.moves.cells
         truth = Table(table.schema, table.codes, weights.totals)
         for subtable in public.of:
-            sizes = table.schema.space(st.members(table.schema.levels.telling(subtable))).sizes
+            sizes = table.schema.space(st.members(table.schema.levels.finest(subtable))).sizes
             columns = np.concatenate([of[:, None], table.schema.marginal_cells(cells, subtable)], axis=1)
             first, group = KeySpace((max(1, len(self)), *sizes)).distinct(columns)
             sums = np.zeros(len(first), np.int64)
@@ -104,12 +103,12 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class WeightedCertificate:
-    """Totals of weights that may go out beside the counts of a release, and what shows it.
+    """Totals of weights to be published beside the counts of a release, with their proof.
 
     table_digest  of the full table
-    base          what totals are rounded to, in millionths
-    totals        sub-tables whose totals go out, each as it stands
-    withheld      of the released frontier those whose totals do not, though perhaps totals of some marginals of theirs
+    base          of rounding, in millionths
+    totals        sub-tables whose totals are published
+    withheld      frontier sub-tables whose totals are suppressed, though totals of their marginals may be published
     pairs         feasible pairs over which every at-risk cell keeps its width
     """
 

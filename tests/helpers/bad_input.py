@@ -157,7 +157,7 @@ FAULTS = [
     ),
     Fault(
         "a second run",
-        r"another run of the same build is at work in .*; wait until it ends",
+        r"another run of the same build is using .*; wait until it ends",
         commands=("run",),
         status=75,
     ),

@@ -694,7 +694,7 @@ def _judge_attack(case: Case) -> None:
     tables = [one for one in metadata_of(case.run / "release")["resources"] if one.get("sub_table")]
     axes = {case.levels.get(name, (name,))[0] for one in tables for name in one["sub_table"]}
     if all({"withheld", "rounded_to"} & {*one.get("in_part", ())} for one in tables) or not {*case.whole} <= axes:
-        with pytest.raises(InputError, match=r"no table of counts|tells the counts of all records|and not published"):
+        with pytest.raises(InputError, match=r"no table of counts|has exact counts of all records|and not published"):
             sdc(*words)
         return
     status, told = sdc(*words)

@@ -57,7 +57,7 @@ def in_part(table: CountTable, withheld: set[int], kept: set[str]) -> CountTable
     within = []
     if 0 < len(kept) < len(table.dimensions):
         own = [place for place, dimension in enumerate(table.dimensions) if dimension.name in kept]
-        first, group = space.keep(own).distinct(table.codes[:, own])
+        first, group = space.restricted(own).distinct(table.codes[:, own])
         summed = np.array([counts[group == k].sum() for k in range(len(first))], np.int64)
         dimensions = tuple(table.dimensions[place] for place in own)
         within.append(replace(table, dimensions=dimensions, codes=table.codes[first][:, own], counts=summed))

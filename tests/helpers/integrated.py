@@ -12,7 +12,7 @@ from scipy.special import gammaln, loggamma, logsumexp
 
 from sdc.intruder.enumerated import enumerated
 from sdc.intruder.laws import law_of
-from sdc.stages.subject import release_of
+from sdc.stages.resolved import release_of
 from tests.strategies import dense, knows
 from tests.unit.intruder.test_posterior import DELAWARE, DELAWARE_COUNTS, DELAWARE_RELEASE, SMALL_CELLS
 

@@ -21,7 +21,7 @@ def digest(sources: Iterable[Path], *versions: str) -> str:
     return found.hexdigest()
 
 
-def kept_folder(what: str, sources: Iterable[Path], *versions: str) -> Path:
+def cache_folder(what: str, sources: Iterable[Path], *versions: str) -> Path:
     """The folder of this state of the sources; a temporary one where the cache cannot be written.
 
     Of older states the last few are kept.

@@ -20,14 +20,14 @@ import pytest
 from filelock import FileLock
 
 from flows.prefect_process import DATABASE
-from tests.helpers.kept import ROOT, kept_folder
+from tests.helpers.kept import ROOT, cache_folder
 from tests.helpers.waiting import wait_until
 
 
 def made_home(folder: Path) -> Path:
     """The folder, new or empty, as the home of a server that has never had a run; its database is made once."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    empty = kept_folder("prefect", [], version("prefect")) / DATABASE
+    empty = cache_folder("prefect", [], version("prefect")) / DATABASE
     with FileLock(f"{empty}.lock"):
         if not empty.exists():
             with TemporaryDirectory() as home:

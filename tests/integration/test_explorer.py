@@ -266,7 +266,7 @@ def test_a_run_in_work_is_refused(own: Path) -> None:
 
 
 def test_what_has_no_release_is_refused(tmp_path: Path) -> None:
-    refused(tmp_path / "nothing", "is no run folder: it has no manifest.json; name one that sdc run has made")
+    refused(tmp_path / "nothing", "is not a run folder: it has no manifest.json; name a folder of sdc run")
     build = open_build(config_of(tmp_path, risk={"min_width": 5000}))
     with pytest.raises(NothingReleasableError):
         run_all(build, IN_PROCESS)
@@ -276,7 +276,7 @@ def test_what_has_no_release_is_refused(tmp_path: Path) -> None:
 def test_a_run_that_lost_something_or_was_changed_is_refused(own: Path) -> None:
     kept = (own / "widths" / "widths.parquet").read_bytes()
     (own / "widths" / "widths.parquet").write_bytes(kept + b"x")
-    refused(own, "widths is not what the manifest recorded; make it again with sdc run")
+    refused(own, "widths differs from the manifest; run the build again")
     shutil.rmtree(own / "widths")
     refused(own, "run has lost its widths; run the build again")
     (own / "manifest.json").write_text("{")
@@ -305,5 +305,5 @@ def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     done = sdc_explore(run, "--to", tmp_path / "no" / "page.html")
     assert re.match("--to .*page.html cannot be written: No such file or directory; name a file", str(done.exception))
     done = sdc_explore(run, "--to", run / "release" / "page.html")
-    assert re.match("--to .*page.html is in what is to be published, and the page is confid", str(done.exception))
+    assert re.match("--to .*page.html is in the folder to publish, and the page is confidential;", str(done.exception))
     assert not (run / "release" / "page.html").exists()

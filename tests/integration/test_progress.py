@@ -18,7 +18,7 @@ import pytest
 import sdc
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
-from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
+from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventLog, emit, heard, read_events
 from sdc.executor import IN_PROCESS
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
@@ -63,17 +63,17 @@ def test_no_minute_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     """What a stage does, for how long, and what it has asked and computed; whatever is said begins a new minute."""
     clock = Clock()
     with Progress(clock) as shown, heard(EventLog(tmp_path / "log.jsonl")):
-        tell(STARTED, "search: finds a release", stage="search")
+        emit(STARTED, "search: finds a release", stage="search")
         with shown.units("move cells", 2) as done:
             for second in range(1, 1100):
                 clock.now = second
                 if second in (70, 1000):
                     done(1 + second // 1000)
                 if second > 1000:
-                    tell(QUESTION, logger=QUESTIONS)
-                    tell(OUTLOOK, f"at most {2000 - second} questions left", logger=QUESTIONS)
+                    emit(QUESTION, logger=QUESTIONS)
+                    emit(OUTLOOK, f"at most {2000 - second} questions left", logger=QUESTIONS)
                 shown.pulse()
-        tell(STARTED, "assessment: bounds every at-risk cell", stage="assessment")
+        emit(STARTED, "assessment: bounds every at-risk cell", stage="assessment")
         clock.now += 61
         shown.pulse()
     lines = capsys.readouterr().err.splitlines()
@@ -123,7 +123,7 @@ def test_a_notebook_has_one_line_that_changes(kernel: Kernel, capsys: pytest.Cap
         done(1)
         clock.now = 70.0
         shown.pulse()
-        tell("question", logger=QUESTIONS)
+        emit("question", logger=QUESTIONS)
     assert kernel.shown == [
         ("shown", "sdc.find_release: 2 s so far"),
         ("changed", "sdc.find_release: 70 s so far, 1 units"),
@@ -158,8 +158,8 @@ def test_of_the_steps_of_a_search_few_are_said_and_all_are_logged(
     with Progress(clock), heard(EventLog(tmp_path / "log.jsonl")):
         for second in range(25):
             clock.now = second
-            tell(STEP, f"search: step {second}")
-        tell("note", "what others hear of")
+            emit(STEP, f"search: step {second}")
+        emit("note", "what others hear of")
     assert capsys.readouterr().err.splitlines() == ["search: step 10", "search: step 20"]
     assert len(read_events(tmp_path / "log.jsonl")) == 26
 

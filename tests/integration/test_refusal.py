@@ -38,14 +38,14 @@ def test_a_detail_is_for_this_user_alone(tmp_path: Path) -> None:
     assert re.fullmatch(r"refused-\d{8}T\d{6}\.\d{6}Z\.txt", path.name)
     assert path.read_text() == "the values x and y\n"
     assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)
-    assert str(error) == f"2 values are bad; what it is about is in {path}, which is confidential"
+    assert str(error) == f"2 values are bad; the details are in {path}, which is confidential"
     before = str(error)
     file_detail(error, tmp_path / "other")
     assert (str(error), (tmp_path / "other").exists()) == (before, False)
 
 
 def test_each_refusal_has_its_file_and_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusal, "MOST_KEPT", 3)
+    monkeypatch.setattr(refusal, "MOST_FILES", 3)
     (tmp_path / "refused-20200101T000000.000000Z.txt").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").write_text("untouched")
     for number in range(5):
@@ -62,7 +62,7 @@ def test_a_file_or_a_link_that_is_there_is_not_written_through(tmp_path: Path, m
     error = SdcError("bad", "secret")
     file_detail(error, tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "untouched"
-    assert "cannot be written to" in str(error)
+    assert "not written to" in str(error)
 
 
 def after(error: Exception, cause: Exception) -> Exception:
@@ -94,7 +94,7 @@ def test_a_status_says_whether_to_mend_or_to_try_again(
         raise error
     said = json.loads(capsys.readouterr().out)
     assert (ended.value.code, said["status"], status_of(error)) == (status, status, status)
-    assert ("a fault of sdc" in said["error"]) == isinstance(error, ValueError)
+    assert ("a bug in sdc:" in said["error"]) == isinstance(error, ValueError)
 
 
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,9 +106,7 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr(Path, "home", home)
     with pytest.raises(SystemExit), as_command():
         raise InputError("1 value is bad", "the value x")
-    nowhere = (
-        "what it is about is kept nowhere, as this user has no home; set XDG_STATE_HOME to a folder, and it will be"
-    )
+    nowhere = "the details are not written, because this user has no home; set XDG_STATE_HOME to a folder"
     assert capsys.readouterr().err == f"sdc: 1 value is bad; {nowhere}\n"
 
 
@@ -116,7 +114,7 @@ def test_a_detail_that_cannot_be_written_is_not_said_instead(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     error = SdcError("bad", "secret")
     file_detail(error, tmp_path / "file")
-    assert "cannot be written" in str(error)
+    assert "not written to" in str(error)
     assert "secret" not in repr(error) + error.detail
 
 
@@ -134,14 +132,14 @@ def test_a_command_keeps_it_for_the_user(
     assert ended.value.code == 1
     said = capsys.readouterr().err
     (path,) = (tmp_path / "sdc").glob(FILES)
-    assert said == f"sdc: 1 value is bad; what it is about is in {path}, which is confidential\n"
+    assert said == f"sdc: 1 value is bad; the details are in {path}, which is confidential\n"
     assert path.read_text() == "the value x\n"
 
 
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (RecursionError("a secret"), "unforeseen RecursionError, a fault of sdc: report it"),
+        (RecursionError("a secret"), "unforeseen RecursionError, a bug in sdc: report it"),
         (MemoryError(), "there is not enough memory; give more, or use fewer variables or workers"),
     ],
 )
@@ -157,7 +155,7 @@ def test_what_nobody_foresaw_is_one_message_too(
         raise error
     assert ended.value.code == 1
     (path,) = (tmp_path / "sdc").glob(FILES)
-    where = f"what it is about is in {path}, which is confidential"
+    where = f"the details are in {path}, which is confidential"
     assert capsys.readouterr().err == f"sdc: {message}; {where}\n"
     found = path.read_text()
     assert found.startswith("Traceback")

@@ -15,10 +15,10 @@ import pytest
 
 import sdc
 from sdc.model.errors import (
+    IncompleteTableError,
     InputError,
     ReleaseError,
     SdcError,
-    UntoldError,
 )
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
@@ -174,7 +174,7 @@ def test_what_a_rounded_table_is_called_is_no_count(czech: Table) -> None:
     rounded = sdc.controlled_rounding(czech.marginal("A*B"), base=7)
     assert repr(rounded) == "4 cells in multiples of 7, without those of 0"
     assert rounded.to_arrow().column_names == ["A", "B", "count_rounded_to_7"]
-    with pytest.raises(UntoldError, match="the data frame has rounded counts, 'count_rounded_to_7'"):
+    with pytest.raises(IncompleteTableError, match="the data frame has rounded counts, 'count_rounded_to_7'"):
         sdc.read_table(rounded.to_arrow())
 
 
@@ -189,7 +189,7 @@ def test_a_library_that_is_not_there(library: str, czech: Table, monkeypatch: py
 
 def test_a_result_without_names_says_so(czech: Table) -> None:
     answer = sdc.ordered_release(czech, NOTHING, min_width=6).assessment
-    with pytest.raises(InputError, match=r"this Assessment has no names of its own; call named_by\(table\.schema\)"):
+    with pytest.raises(InputError, match=r"this Assessment has no names yet; call named_by\(table\.schema\)"):
         answer.to_arrow()
     assert answer._repr_html_().startswith("<p>Assessment: safe")
     assert len(answer.named_by(czech.schema).to_arrow()) == 0
@@ -227,7 +227,7 @@ def test_what_is_withheld_is_missing() -> None:
     assert 4 <= told.count(None) < 9
     shown = [n for n, hidden in zip(counts, found.withheld.reshape(-1), strict=True) if not hidden]
     assert [n for n in told if n] == shown
-    with pytest.raises(UntoldError, match="missing values"):
+    with pytest.raises(IncompleteTableError, match="missing values"):
         sdc.read_table(found.to_arrow())
 
 

@@ -15,8 +15,8 @@ import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.stages.build import open_build
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject
 from tests.helpers.commands import Sdc, sdc
 
 CONFIG = {
@@ -94,7 +94,7 @@ def test_release_takes_every_setting(folder: Path, method: str) -> None:
     content["release"] = {"require": ["age*sex"], "method": method, "annealing": chains}
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
-    subject = Subject.open(str(config))
+    subject = ResolvedInput.open(str(config))
     assert subject.section.annealing == open_build(config).settings().release.annealing
     assert not subject.accepts_undecided
 

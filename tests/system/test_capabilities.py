@@ -17,8 +17,8 @@ import sdc as product_of_python
 from sdc.commands.cli import app
 from sdc.config import capabilities
 from sdc.config import features as table
-from sdc.config.capabilities import CAPABILITIES, refusal
-from sdc.config.features import FEATURES, METHODS, VERBS, Kind
+from sdc.config.capabilities import CAPABILITIES, FEATURES, refusal
+from sdc.config.features import METHODS, VERBS, Kind
 from sdc.config.file import read_config
 from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError, NotReleasableError

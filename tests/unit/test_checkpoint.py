@@ -1,4 +1,4 @@
-"""Checkpoints on disk: what is whole comes back, and what is passed over is said in a line."""
+"""Checkpoints on disk: what is whole comes back, and what is skipped is said in a line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_what_is_of_another_table_or_version_is_passed_over(tmp_path: Path) -> N
     Checkpoint(tmp_path / "search.parts", "a" * 64).write("growth", PART)
     said = list[str]()
     assert Checkpoint.open(tmp_path / "search.parts", "b" * 64, said.append).found == {}
-    assert said == ["search: a checkpoint of another table, other settings or another version is passed over"]
+    assert said == ["search: a checkpoint of another table, other settings or another version is skipped"]
 
 
 def test_what_is_cut_short_is_passed_over(tmp_path: Path) -> None:
@@ -50,10 +50,10 @@ def test_what_is_cut_short_is_passed_over(tmp_path: Path) -> None:
         file.write_bytes(damage)
         said = list[str]()
         assert Checkpoint.open(tmp_path / "search.parts", "a" * 64, said.append).found == {}
-        assert said == ["search: 1 of 1 parts of the checkpoint are cut short and are passed over"]
+        assert said == ["search: 1 of 1 parts of the checkpoint are truncated and are skipped"]
 
 
 def test_what_cannot_be_kept_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match=r"cannot be written: .*; free the disk or mend the permissions"):
+    with pytest.raises(RunFolderError, match=r"cannot be written: .*; free the disk or fix the permissions"):
         Checkpoint(tmp_path / "file", "a" * 64).write("growth", PART)

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from sdc import compiled
-from sdc.executor import kept_per_thread
+from sdc.executor import cached_per_thread
 
 PROCESSES = 3
 CODE = """
@@ -125,9 +125,9 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A user's caches, with nothing kept yet."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    compiled.kept_folder.cache_clear()
+    compiled.cache_folder.cache_clear()
     yield tmp_path / "caches"
-    compiled.kept_folder.cache_clear()
+    compiled.cache_folder.cache_clear()
 
 
 def test_a_state_of_the_kernels_has_a_folder_and_those_long_unused_go(
@@ -137,22 +137,22 @@ def test_a_state_of_the_kernels_has_a_folder_and_those_long_unused_go(
     old.mkdir(parents=True)
     new.mkdir()
     os.utime(old, (0, 0))
-    first = compiled.kept_folder()
+    first = compiled.cache_folder()
     assert first is not None
     assert {path.name for path in new.parent.iterdir()} == {"new", first.name}
     assert first.stat().st_mode & 0o077 == 0
-    compiled.kept_folder.cache_clear()
-    assert compiled.kept_folder() == first
+    compiled.cache_folder.cache_clear()
+    assert compiled.cache_folder() == first
     monkeypatch.setattr("numba.config.BOUNDSCHECK", 1)
-    compiled.kept_folder.cache_clear()
-    checked = compiled.kept_folder()
+    compiled.cache_folder.cache_clear()
+    checked = compiled.cache_folder()
     monkeypatch.setattr(compiled, "kernel_sources", lambda: [Path(compiled.__file__)])
-    compiled.kept_folder.cache_clear()
-    assert len({first, checked, compiled.kept_folder(), None}) == 4
+    compiled.cache_folder.cache_clear()
+    assert len({first, checked, compiled.cache_folder(), None}) == 4
 
 
 def test_a_link_that_leads_nowhere_hides_no_open_folder(caches: Path) -> None:
-    folder = compiled.kept_folder()
+    folder = compiled.cache_folder()
     assert folder is not None
     (folder / "link").symlink_to(folder / "nowhere")
     assert not compiled.open_to_others()
@@ -163,7 +163,7 @@ def test_a_link_that_leads_nowhere_hides_no_open_folder(caches: Path) -> None:
 def test_whatever_the_umask_the_folder_is_closed_to_others(caches: Path) -> None:
     before = os.umask(0)
     try:
-        folder = compiled.kept_folder()
+        folder = compiled.cache_folder()
         assert folder is not None
         (folder / "part").mkdir()  # as Numba makes those of its own
     finally:
@@ -174,21 +174,24 @@ def test_whatever_the_umask_the_folder_is_closed_to_others(caches: Path) -> None
 
 def test_where_the_cache_cannot_be_written_the_folder_is_none(caches: Path) -> None:
     caches.write_text("no folder")
-    assert compiled.kept_folder() is None
+    assert compiled.cache_folder() is None
 
 
 WITHOUT_PLACE = """
 import numpy as np
-from sdc.compiled import not_kept
-assert not not_kept()
+from sdc.compiled import no_cache
+assert not no_cache()
 from sdc.model.marginal_kernel import add_counts
-print(not_kept(), flush=True)
+print(no_cache(), flush=True)
 """
 
 
 @pytest.mark.parametrize(
     ("mode", "said"),
-    [(None, "has no place.*set NUMBA_CACHE_DIR"), (0o777, "is not kept.*every user may write.*set NUMBA_CACHE_DIR")],
+    [
+        (None, "no writable cache.*NUMBA_CACHE_DIR"),
+        (0o777, "is not cached.*every user may write.*NUMBA_CACHE_DIR"),
+    ],
 )
 def test_without_a_place_kernels_work_and_one_sentence_says_so(tmp_path: Path, mode: int | None, said: str) -> None:
     """As it is for a user without a cache that can be written, and for one whose cache others can write."""
@@ -225,7 +228,7 @@ def test_code_that_cannot_be_read_is_compiled_anew(
 
 
 def test_no_two_threads_share_what_is_kept() -> None:
-    made = kept_per_thread(maxsize=1)(lambda number: [number])
+    made = cached_per_thread(maxsize=1)(lambda number: [number])
     here = made(1)
     with ThreadPoolExecutor(1) as pool:
         there = [pool.submit(made, 1).result() for _ in range(2)]

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sdc.events import EXECUTION, EventLog, EventText, heard, read_events, tell
+from sdc.events import EXECUTION, EventLog, EventText, emit, heard, read_events
 
 
 def test_events_are_kept_with_the_stage_at_work(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     with heard(EventLog(path)):
-        tell("run started", pid=1)
-        tell("stage started", "counts", stage="table")
-        tell("worker lost", "worker tcp://a is lost", EXECUTION, units=3)
-        tell("stage finished", stage="table", seconds=0.5)
-        tell("run ended", outcome="finished")
-    tell("note", "after the log was closed")
+        emit("run started", pid=1)
+        emit("stage started", "counts", stage="table")
+        emit("worker lost", "worker tcp://a is lost", EXECUTION, units=3)
+        emit("stage finished", stage="table", seconds=0.5)
+        emit("run ended", outcome="finished")
+    emit("note", "after the log was closed")
     events = read_events(path)
     assert [event.pop("time")[:2] for event in events] == ["20"] * 5
     assert events == [
@@ -34,22 +34,22 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     path.write_text('{"event": "a"}\n[1]\n{"event": "b"}\n{"event": "c", "te')
     assert [event["event"] for event in read_events(path)] == ["a", "b"]
     with heard(EventLog(path)):
-        tell("d")
-        tell("e")
+        emit("d")
+        emit("e")
     assert [event["event"] for event in read_events(path)] == ["a", "b", "d", "e"]
     assert read_events(tmp_path / "none.jsonl") == []
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     with heard(EventLog(tmp_path / "none" / "log.jsonl")):
-        tell("note", "into the void")
+        emit("note", "into the void")
     assert not list(tmp_path.iterdir())
 
 
 def test_only_what_happens_to_workers_is_heard_there(capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
     with heard(EventText(lines.append), EXECUTION):
-        tell("note", "a line of a stage")
-        tell("worker lost", "a worker is lost", EXECUTION)
+        emit("note", "a line of a stage")
+        emit("worker lost", "a worker is lost", EXECUTION)
     assert lines == ["a worker is lost"]
     assert capsys.readouterr() == ("", "")

@@ -16,7 +16,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from sdc.model.errors import ConfigError, InputError, SdcError
-from sdc.refusal import MEND, status_of
+from sdc.refusal import ERROR, status_of
 from tests.papers import papers as product
 from tests.papers.__main__ import papers
 from tests.papers.item import Item, Standing, alike
@@ -87,7 +87,7 @@ def test_what_differs_for_no_known_reason_ends_the_command(tmp_path: Path, monke
     monkeypatch.setitem(product.ITEMS, wrong.key, wrong)
     done = command("--only", wrong.key, "--out", str(tmp_path / "out"))
     assert isinstance(done.exception, SdcError)
-    assert status_of(done.exception) == MEND
+    assert status_of(done.exception) == ERROR
     assert "kdsf-cps-4: what is computed is neither what is printed nor what is known to differ" in str(done.exception)
     assert json.loads((tmp_path / "out" / "papers.json").read_text())["unexplained"] == 1
 

@@ -1,4 +1,4 @@
-"""The formats that released sub-tables are published in, each made piece by piece from one table of counts."""
+"""The formats of released sub-tables. Each is written piece by piece from one table of counts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ OfAll: TypeAlias = Callable[[Sequence[CountTable]], Pieces]
 
 @dataclass(frozen=True)
 class Format:
-    """What a format is called, and its files: a writer refuses what it cannot carry before it gives the first piece.
+    """A format and its files. A writer refuses what it cannot carry before its first piece.
 
-    of_table  files of each table, by what comes after its name
+    of_table  files of each table, by suffix
     of_all    files of all tables together, by name
     """
 
@@ -49,4 +49,4 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "xlsx": Format("an Excel workbook", {}, {WORKBOOK: xlsx}),
     }
 )
-"""All formats by the names that a config has for them."""
+"""All formats by their names in the config."""

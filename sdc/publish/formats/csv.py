@@ -11,7 +11,7 @@ from sdc.publish.formats.rows import Pieces, TextRows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import STATUS, WITHHELD_STATUS, in_csv
 
-# whatever a reader would do else: in CSV on the Web lines that begin with # are comments
+# state all defaults: CSV on the Web treats lines starting with # as comments
 DIALECT = {
     "encoding": "utf-8",
     "delimiter": ",",
@@ -26,7 +26,9 @@ DIALECT = {
 
 
 def csv(table: CountTable) -> Pieces:
-    """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
+    """A header, and one row for each cell. UTF-8; lines end in a line feed; an apostrophe stops spreadsheets from
+    running a text.
+    """
     words = [[f"{quoted(in_csv(category))}," for category in v.categories] for v in table.variables]
     head = "".join(f"{quoted(v.name)}," for v in table.variables)
     cells = cells_of(table, after="" if table.withheld is None else ",", withheld=f",{WITHHELD_STATUS}")
@@ -34,12 +36,12 @@ def csv(table: CountTable) -> Pieces:
 
 
 def quoted(text: str) -> str:
-    """A field of CSV, between quotation marks where it needs them."""
+    """A CSV field, quoted if needed."""
     return '"' + text.replace('"', '""') + '"' if re.search('[,"\r\n]', text) else text
 
 
 def csvw(table: CountTable) -> Pieces:
-    """What the CSV file of the table is of, column by column, with its categories as the file has them."""
+    """The metadata of the table's CSV file: columns and categories as in the file."""
     is_whole = table.withheld is None
     count = {"name": table.measure, "titles": [table.measure], "required": is_whole, "datatype": "nonNegativeInteger"}
     status = [] if is_whole else [{"name": STATUS, "titles": [STATUS], "datatype": "string"}]
@@ -59,7 +61,7 @@ def csvw(table: CountTable) -> Pieces:
 
 def _about(table: CountTable) -> dict[str, Any]:
     about = table.about
-    told = {
+    texts = {
         "dc:temporal": about.period,
         "dc:source": about.source,
         "dc:license": about.licence,
@@ -67,24 +69,24 @@ def _about(table: CountTable) -> dict[str, Any]:
         "dc:description": about.population and f"Population: {about.population}",
         "rdfs:comment": list(about.notes),
     }
-    return {key: text for key, text in told.items() if text}
+    return {key: text for key, text in texts.items() if text}
 
 
 def _column(variable: Dimension) -> dict[str, Any]:
     categories = zip(variable.categories, variable.labels, strict=True)
     concepts = [{"skos:notation": in_csv(category), "skos:prefLabel": label} for category, label in categories]
-    told = {"dc:title": variable.label, "dc:description": variable.note, "schema:unitText": variable.unit}
+    texts = {"dc:title": variable.label, "dc:description": variable.note, "schema:unitText": variable.unit}
     return {
         "name": _column_name(variable.name),
         "titles": [variable.name],
         "datatype": "string",
-        "null": [],  # an empty category is one
-        **{key: text for key, text in told.items() if text},
+        "null": [],  # the empty text is a category
+        **{key: text for key, text in texts.items() if text},
         "qb:codeList": {"@type": "skos:ConceptScheme", "skos:hasTopConcept": concepts},
     }
 
 
 def _column_name(name: str) -> str:
-    """The name as URI templates have it, which takes any; a leading underscore is the standard's own."""
+    """A column name for URI templates; the leading underscore is reserved by the standard."""
     encoded = re.sub("[-~]", lambda sign: f"%{ord(sign[0]):02X}", quote(name, safe=""))
     return encoded.replace("_", "%5F", 1) if encoded.startswith("_") else encoded

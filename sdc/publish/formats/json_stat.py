@@ -1,4 +1,4 @@
-"""JSON-stat 2.0: a dataset, whose values are an object where most cells have no records and zeros are not wanted."""
+"""JSON-stat 2.0: a dataset, whose values are an object if the table is sparse and zeros are not wanted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _GRAND_TOTAL = Dimension(COUNT, (COUNT,), COUNT, (COUNT,))
 
 
 def json_stat(table: CountTable) -> Pieces:
-    """The table as a dataset. ReleaseError where its cells are too many to be numbered.
+    """The table as a dataset; ReleaseError if its cells are too many to be numbered.
 
-    JSON-stat has no table without dimensions: the grand total has one of a single category.
+    JSON-stat has no table without dimensions: the grand total gets one with a single category.
     """
     dimensions = table.variables or (_GRAND_TOTAL,)
     content = {
@@ -51,7 +51,6 @@ def _numbered(table: CountTable) -> Chunks:
 
 
 def _status(table: CountTable) -> Pieces:
-    """The end, and before it which cells are withheld, where some are."""
     if table.withheld is None:
         return iter([b"}\n"])
     return TextRows(',"status":{', "}}\n", between=",").written(_withheld(table))
@@ -63,7 +62,6 @@ def _withheld(table: CountTable) -> Chunks:
 
 
 def _chunks(table: CountTable, *, withheld: bool) -> Iterator[tuple[Codes, Counts]]:
-    """Those of its cells that are withheld, or the others; no chunk is empty."""
     for codes, counts in table.chunks():
         rows = (counts == NO_COUNT) == withheld
         if rows.any():
@@ -72,26 +70,24 @@ def _chunks(table: CountTable, *, withheld: bool) -> Iterator[tuple[Codes, Count
 
 def _dimension(dimension: Dimension) -> dict[str, object]:
     called = dict(zip(dimension.categories, dimension.labels, strict=True))
-    told: dict[str, object] = {
+    texts: dict[str, object] = {
         "label": dimension.label,
         "category": {"index": dimension.categories, "label": called},
     }
     if dimension.note:
-        told["note"] = [dimension.note]
+        texts["note"] = [dimension.note]
     if dimension.unit:
-        told["extension"] = {"unit": dimension.unit}
-    return told
+        texts["extension"] = {"unit": dimension.unit}
+    return texts
 
 
 def _extension(table: CountTable) -> dict[str, object]:
-    """The source, and what JSON-stat has no name for."""
     about = table.about
-    rest: dict[str, object] = {w: text for w, text in about.told.items() if w not in ("source", "notes")}
+    rest: dict[str, object] = {w: text for w, text in about.given.items() if w not in ("source", "notes")}
     rest |= {} if table.is_exact else {"measure": table.measure}
     rest |= {} if table.withheld is None else {"status": {"label": {CONFIDENTIAL: WITHHELD_STATUS}}}
     return ({"source": about.source} if about.source else {}) | ({"extension": rest} if rest else {})
 
 
 def _unclosed(content: Mapping[str, object]) -> str:
-    """A JSON object that goes on."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).removesuffix("}")

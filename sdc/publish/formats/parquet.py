@@ -1,4 +1,4 @@
-"""Parquet: a column of categories a variable, and the counts, one row group a chunk of cells."""
+"""Parquet: one column of categories for each variable, and the counts; one row group for each chunk of cells."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sdc.publish.formats.table import NO_COUNT, CountTable
 from sdc.run_format import STATUS, WITHHELD_STATUS
 from sdc.storage.parquet import FORM
 
-ROW_GROUP = 16  # chunks: each row group has a dictionary of its own
+ROW_GROUP = 16  # chunks: each row group has its own dictionary
 
 
 def parquet(table: CountTable) -> Pieces:
-    """The categories as text, as Parquet has them, and the counts as 64-bit integers."""
+    """Categories as text, counts as 64-bit integers."""
     columns = [pa.field(v.name, pa.string()) for v in table.variables]
     measures = [pa.field(measure, pa.int64()) for measure in table.measures]
     status = [pa.field(STATUS, pa.string())] if table.withheld is not None else []
@@ -29,36 +29,36 @@ def parquet(table: CountTable) -> Pieces:
     with pq.ParquetWriter(written, schema, **FORM) as writer:
         for codes, numbers in table.rows(ROW_GROUP):
             named = [names.take(pa.array(column)) for names, column in zip(categories, codes.T, strict=True)]
-            told = list(map(pa.array, numbers)) if table.withheld is None else with_status(numbers[0])
-            writer.write_table(pa.Table.from_arrays([*named, *told], schema=schema))
+            arrays = list(map(pa.array, numbers)) if table.withheld is None else with_status(numbers[0])
+            writer.write_table(pa.Table.from_arrays([*named, *arrays], schema=schema))
             yield written.drain()
     yield written.drain()
 
 
 def with_status(counts: Counts) -> list[pa.Array]:
-    """The counts, nothing where there is none, and what is said of each."""
+    """The counts, null for suppressed ones, and the status of each."""
     withheld = counts == NO_COUNT
     return [pa.array(counts, mask=withheld), pa.array(np.where(withheld, WITHHELD_STATUS, ""), pa.string())]
 
 
 class Drained(io.RawIOBase):
-    """A file that is taken away while it is written."""
+    """A file whose content is taken away while it is written."""
 
     def __init__(self) -> None:
-        self._kept, self._taken = bytearray(), 0
+        self._pending, self._taken = bytearray(), 0
 
     def writable(self) -> bool:
         return True
 
     def write(self, content: Any) -> int:
-        self._kept += content
+        self._pending += content
         return len(content)
 
     def tell(self) -> int:
-        return self._taken + len(self._kept)
+        return self._taken + len(self._pending)
 
     def drain(self) -> bytes:
-        content = bytes(self._kept)
+        content = bytes(self._pending)
         self._taken += len(content)
-        self._kept.clear()
+        self._pending.clear()
         return content

@@ -1,6 +1,6 @@
-"""PX, the format of PC-Axis (AXIS-VERSION 2013): all cells in order, or a row a cell with its codes where few have any.
+"""PX, the format of PC-Axis (AXIS-VERSION 2013): all cells in order, or for sparse tables rows of codes and counts.
 
-A text in it cannot have a quotation mark or an end of line, and no line has more than 255 characters.
+PX texts cannot contain quotation marks or line ends, and no line has more than 255 characters.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sdc.publish.formats.rows import Pieces, TextRows, bytes_of, cells_of, count
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
-LINE, LONGEST_NAME = 250, 200  # names of variables and codes are never divided
+LINE, LONGEST_NAME = 250, 200  # names of variables and codes are never split
 MAX_MATRIX = 20
 
 HOW = "reword it, or publish without px"
 
 
 def px(table: CountTable) -> Pieces:
-    """The table as a PX file in UTF-8; ReleaseError where it has what PX cannot carry."""
+    """The table as a PX file in UTF-8; ReleaseError for texts that PX cannot carry."""
     _require(table)
     if table.is_dense:
         return _dense(table.with_zeros)
@@ -32,7 +32,7 @@ def px(table: CountTable) -> Pieces:
 
 
 def _dense(table: CountTable) -> Pieces:
-    """All counts in C order, a line or more for each category of the variables before the last."""
+    """All counts in C order; a new line for each category of the variables before the last."""
     yield (_head(table, [v.label for v in table.variables[:-1]], [table.variables[-1].label]) + "DATA=\n").encode()
     size, done = len(table.variables[-1].categories), 0
     a_line = max(1, LINE // (max(len(str(table.records)), len(WITHHELD_SYMBOL)) + 1))
@@ -45,7 +45,6 @@ def _dense(table: CountTable) -> Pieces:
 
 
 def _sparse(table: CountTable) -> Pieces:
-    """A row a cell that is listed: its codes, and the count."""
     keys = [f"KEYS({_quoted(variable.label)})=CODES" for variable in table.variables]
     head = _head(table, [v.label for v in table.variables], []) + "".join(f"{key};\n" for key in keys) + "DATA=\n"
     words = [[f"{_quoted(category)}," for category in v.categories] for v in table.variables]
@@ -56,9 +55,8 @@ def _sparse(table: CountTable) -> Pieces:
 
 
 def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:
-    """What is said before the data, in the order that is recommended."""
     matrix, title = table.name[:MAX_MATRIX], table.title or table.name
-    said = [
+    keywords = [
         ("CHARSET", ["ANSI"]),
         ("AXIS-VERSION", ["2013"]),
         ("CODEPAGE", ["utf-8"]),
@@ -81,9 +79,9 @@ def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:
         ("REFPERIOD", [table.about.period]),
         ("NOTE", [" # ".join(_notes(table))]),
         *((f"NOTE({_quoted(v.label)})", [_note(v)]) for v in table.variables),
-        ("DATASYMBOL2", [] if table.withheld is None else [WITHHELD_STATUS]),  # of two dots
+        ("DATASYMBOL2", [] if table.withheld is None else [WITHHELD_STATUS]),  # two dots
     ]
-    return "".join(_statement(keyword, value) for keyword, value in said if value not in ([], [None], [""]))
+    return "".join(_statement(keyword, value) for keyword, value in keywords if value not in ([], [None], [""]))
 
 
 def _contents(table: CountTable) -> str:
@@ -91,7 +89,6 @@ def _contents(table: CountTable) -> str:
 
 
 def _notes(table: CountTable) -> Iterator[str]:
-    """What PX has no keyword for."""
     facts = table.about.facts
     yield from (f"{name}: {facts[name]}" for name in ("Population", "Licence") if name in facts)
     yield from table.about.notes
@@ -102,7 +99,7 @@ def _note(variable: Dimension) -> str:
 
 
 def _statement(keyword: str, value: object) -> str:
-    """`KEYWORD=value;` in lines that are not too long; a list is of texts, all else is written as it is."""
+    """`KEYWORD=value;` in lines of limited length; lists become texts, other values are written as they are."""
     if not isinstance(value, list):
         return f"{keyword}={value};\n"
     lines, line = list[str](), f"{keyword}="
@@ -115,7 +112,7 @@ def _statement(keyword: str, value: object) -> str:
 
 
 def _pieces(texts: Iterable[str]) -> Iterator[str]:
-    """Texts between quotation marks with commas, long ones in parts, which are read as one."""
+    """Quoted texts with commas; a long text becomes several parts, which readers join."""
     texts = list(texts)
     for text, comma in zip_longest(texts, [","] * (len(texts) - 1), fillvalue=""):
         parts = [text[begin : begin + LONGEST_NAME] for begin in range(0, len(text), LONGEST_NAME)] or [""]
@@ -142,12 +139,12 @@ def _require(table: CountTable) -> None:
 
 def _require_variable(variable: Dimension) -> None:
     names = (variable.name, variable.label, *variable.categories)
-    faults = {
+    problems = {
         "an empty name or category, which PX cannot carry": not all((*names, *variable.labels)),
         f"a name or code of more than {LONGEST_NAME} characters, which a line of PX cannot carry": (
             max(map(len, names)) > LONGEST_NAME
         ),
         "two categories that read the same in PX": len(set(variable.labels)) < len(variable.labels),
     }
-    if fault := next((fault for fault, is_there in faults.items() if is_there), None):
-        raise ReleaseError(f"variable {variable.name!r} has {fault}; {HOW}")
+    if problem := next((problem for problem, is_there in problems.items() if is_there), None):
+        raise ReleaseError(f"variable {variable.name!r} has {problem}; {HOW}")

@@ -1,4 +1,4 @@
-"""Rows of text: a row a cell, made in Arrow, a chunk of cells at a time, so that memory stays bounded."""
+"""Rows of text, one for each cell, made in Arrow chunk by chunk, so that memory stays bounded."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Pieces: TypeAlias = Iterator[bytes]
 
 @dataclass(frozen=True)
 class TextRows:
-    """A text format as one table has it.
+    """The text format of one table.
 
     head, tail   around all rows
-    words        what a row says of each category of each variable
+    words        the text of each category of each variable
     start, end   around each row
-    before       the count of each row
-    between      two rows
+    before       before the count of each row
+    between      between two rows
     """
 
     head: str
@@ -41,38 +41,39 @@ class TextRows:
         """The head, the rows of each chunk, the tail."""
         yield self.head.encode()
         words = [pa.array(of_categories, pa.large_string()) for of_categories in self.words]
-        skipped = len(self.between.encode())  # before the first row there is none
+        skipped = len(self.between.encode())  # nothing precedes the first row
         for codes, texts in chunks:
-            said = (of_categories.take(pa.array(column)) for of_categories, column in zip(words, codes.T, strict=True))
-            yield bytes_of(joined(self.between + self.start, *said, self.before, texts, self.end))[skipped:]
+            texts_of_codes = (
+                of_categories.take(pa.array(column)) for of_categories, column in zip(words, codes.T, strict=True)
+            )
+            yield bytes_of(joined(self.between + self.start, *texts_of_codes, self.before, texts, self.end))[skipped:]
             skipped = 0
         yield self.tail.encode()
 
 
 def bytes_of(rows: Strings) -> bytes:
-    """All strings one after the other, as they lie in memory."""
+    """All strings concatenated, without a copy."""
     _, ends, content = rows.buffers()
     within = np.frombuffer(ends, np.int64)[rows.offset :][: len(rows) + 1]
     return bytes(content[within[0] : within[-1]])
 
 
 def joined(*columns: str | Strings) -> Strings:
-    """Each row's strings as one; what is no array is the same in each row."""
-    # in Arrow, because a loop over a million cells takes seconds
+    """Concatenate strings row by row; a single text is repeated in each row."""
+    # in Arrow: a loop over a million cells takes seconds
     typed = [pa.scalar(column, pa.large_string()) if isinstance(column, str) else column for column in columns]
     return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
 
 
 def texts_of(counts: npt.NDArray[np.int64]) -> Strings:
-    """Whole numbers as they are written."""
     return pc.cast(pa.array(counts), pa.large_string())
 
 
 def cells_of(table: CountTable, before: str = "", after: str = "", withheld: str = "") -> Chunks:
-    """The codes of all that is listed and the numbers as text, a chunk at a time.
+    """Codes and counts as text of all listed cells, a chunk at a time.
 
-    before, after  what stands around the numbers of a cell
-    withheld       what stands instead where its count is withheld
+    before, after  around each count
+    withheld       in place of a suppressed count
     """
     for codes, (first, *others) in table.rows():
         more = [part for numbers in others for part in (",", texts_of(numbers))]
@@ -83,6 +84,6 @@ def cells_of(table: CountTable, before: str = "", after: str = "", withheld: str
 
 
 def counts_of(table: CountTable, withheld: str) -> Chunks:
-    """The counts of all that is listed, without codes: for formats that tell cells by their place."""
+    """Counts as text without codes, for formats that identify cells by position."""
     for codes, texts in cells_of(table, withheld=withheld):
         yield codes[:, :0], texts

@@ -1,7 +1,6 @@
-"""SDMX-CSV 2.0, and the structure that its codes are of as SDMX-JSON 2.0.
+"""SDMX-CSV 2.0, with its structure as SDMX-JSON 2.0.
 
-SDMX has codes of few signs: where a category or the name of a variable has others it is numbered, and the structure
-says what it is.
+SDMX restricts the characters of codes. Other names and categories are numbered, and the structure lists them.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from sdc.publish.formats.table import CountTable, Dimension
 from sdc.run_format import is_formula
 
 AGENCY, VERSION = "SDC", "1.0.0"
-MEASURE, ALL = "OBS_VALUE", "_T"  # the measure, and the code of a total in all lists of SDMX
-PREPARED = "1980-01-01T00:00:00Z"  # a message has one; the same tables give the same bytes, whenever
+MEASURE, ALL = "OBS_VALUE", "_T"  # the measure, and SDMX's code of a total in all lists
+PREPARED = "1980-01-01T00:00:00Z"  # required by SDMX; constant, so that equal tables give equal bytes
 SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
 
 STATUS, STATUS_NAME = "CONF_STATUS", "Confidentiality status"
@@ -32,10 +31,7 @@ _NAME, _CODE = re.compile("[A-Za-z][A-Za-z0-9_-]*"), re.compile("[A-Za-z0-9_@$-]
 
 
 def sdmx_csv(table: CountTable) -> Pieces:
-    """A row a cell: what structure it is of, that it is for information, its codes, and the count.
-
-    Where some cells are withheld, also whether this one is confidential.
-    """
+    """A row for each cell: structure, action, codes, count, and for tables with suppressed cells the status."""
     _require(table)
     status, free, confidential = ([], "", "") if table.withheld is None else ([STATUS], ",F", ",C")
     head = ",".join(["STRUCTURE", "STRUCTURE_ID", "ACTION", *_ids(table.variables), MEASURE, *status])
@@ -45,11 +41,11 @@ def sdmx_csv(table: CountTable) -> Pieces:
 
 
 def sdmx_structure(table: CountTable) -> Pieces:
-    """The data structure, its concepts and its code lists; what is numbered has what it is called as an annotation."""
+    """The data structure, its concepts and code lists; annotations hold the names of numbered items."""
     _require(table)
     ids, scheme = _ids(table.variables), f"CS_{_structure_id(table)}"
     named = list(zip(ids, table.variables, strict=True))
-    concepts = [{"id": name, "name": v.label, **_annotated({**_told(v), "NAME": v.name})} for name, v in named]
+    concepts = [{"id": name, "name": v.label, **_annotated({**_texts_of(v), "NAME": v.name})} for name, v in named]
     dimensions = [
         {
             "id": name,
@@ -91,7 +87,6 @@ def sdmx_structure(table: CountTable) -> Pieces:
 
 
 def _status(scheme: str) -> dict[str, Any]:
-    """The attribute of each observation that says whether it is withheld."""
     return {
         "id": STATUS,
         "conceptIdentity": _urn("conceptscheme.Concept", scheme, STATUS),
@@ -107,13 +102,13 @@ def _structure_id(table: CountTable) -> str:
 
 
 def _ids(variables: Sequence[Dimension]) -> list[str]:
-    """The name of each variable where SDMX takes it, else `V1`, `V2`, ... by its place."""
+    """The names of variables that SDMX accepts, else `V1`, `V2`, ... by position."""
     takes = [_NAME.fullmatch(v.name) and not _RESERVED.fullmatch(v.name) for v in variables]
     return [v.name if taken else f"V{n}" for n, (v, taken) in enumerate(zip(variables, takes, strict=True), start=1)]
 
 
 def _codes(variable: Dimension, totals: bool) -> list[str]:
-    """The categories where SDMX takes all of them, else `C1`, `C2`, ...; the total is `_T`."""
+    """The categories if SDMX accepts all, else `C1`, `C2`, ...; the total is `_T`."""
     own = variable.categories[:-1] if totals else variable.categories
     if not all(_CODE.fullmatch(category) and category != ALL and not is_formula(category) for category in own):
         own = tuple(f"C{place}" for place, _ in enumerate(own, start=1))
@@ -128,14 +123,13 @@ def _code_list(variable: Dimension, totals: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _told(variable: Dimension) -> dict[str, str]:
+def _texts_of(variable: Dimension) -> dict[str, str]:
     return {what: text for what, text in (("UNIT", variable.unit), ("NOTE", variable.note)) if text}
 
 
 def _annotated(texts: dict[str, str], notes: Sequence[str] = ()) -> dict[str, Any]:
-    """What SDMX has no place for."""
-    said = [*texts.items(), *(("NOTE", note) for note in notes)]
-    return {"annotations": [{"type": kind, "title": text} for kind, text in said]} if said else {}
+    annotations = [*texts.items(), *(("NOTE", note) for note in notes)]
+    return {"annotations": [{"type": kind, "title": text} for kind, text in annotations]} if annotations else {}
 
 
 def _maintained(name: str, label: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A table of counts as every format writes it: its variables, its texts, and its cells in order, a chunk at a time."""
+"""A table of counts as every format writes it: variables, texts, and cells in order, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.run_format import COUNT, ROUNDED_COUNT, STATUS, TOTAL, WEIGHTED_TOTAL
 
 NOTHING, NO_COUNT = PublicationConfig(), -1
-CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
+CHUNK = 1 << 18  # codes and counts per chunk: bounds memory for many variables too
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A variable as readers know it.
+    """A variable as readers see it.
 
-    categories  their codes, in order
-    labels      what each of them is called
+    categories  codes, in order
+    labels      the label of each category
     """
 
     name: str
@@ -38,43 +38,43 @@ class Dimension:
 
     @staticmethod
     def of(variable: Variable, labels: Labels) -> Dimension:
-        """A variable of a table with the labels that it has."""
+        """A variable of a table with its labels."""
         own, label = labels.of(variable.name), labels.variable(variable.name)
         return Dimension(variable.name, variable.categories, label, labels.categories(variable), own.unit, own.note)
 
     @property
     def with_total(self) -> Dimension:
-        """The same with the total as its last category."""
+        """The variable with the total as its last category."""
         return replace(self, categories=(*self.categories, TOTAL), labels=(*self.labels, TOTAL))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that readers see."""
+        """All texts that readers see."""
         return (self.name, self.label, *self.categories, *self.labels, self.unit or "", self.note or "")
 
 
 @dataclass(frozen=True, eq=False)
 class CountTable:
-    """A table of counts that may go out, and how it is to be listed.
+    """A table of counts for publication, with its listing options.
 
-    name        of its files, without suffix; different for different tables
+    name        stem of its files, unique
     title       of the table
     dimensions  its variables, without totals
-    codes       (cells, variables) of the cells that have records, in C order: the first variable is slowest
-    counts      (cells,) integers, all positive
+    codes       (cells, variables) of the cells with records, in C order: the first variable is slowest
+    counts      (cells,) positive integers
     about       population, period, source, licence, contact and notes
-    zeros       whether the cells without records are listed too
-    totals      whether each variable has a last category `(total)`, so that all marginals are there
-    weighted    (cells,) rounded totals of weights, where they go out; CSV and Parquet have them
-    has_counts  whether the counts are listed; else the totals of weights alone
-    chunk       how many codes and counts are made at a time
-    measure     what its numbers are called; another name than that of counts where they are not exact
-    withheld    (n, dimensions) cells that are listed without a count, none of them among `codes`
-    within      tables over some of its variables that are public too: what is known of totals of withheld cells
-    whole       N where some cells are withheld
+    zeros       whether cells without records are listed too
+    totals      whether each variable has a last category `(total)`, so that all marginals are listed
+    weighted    (cells,) rounded totals of weights, if published; in CSV and Parquet
+    has_counts  whether counts are listed; otherwise totals of weights only
+    chunk       number of codes and counts made at a time
+    measure     name of the numbers; rounded counts have another name than exact ones
+    withheld    (n, dimensions) suppressed cells, listed without a count; none is among `codes`
+    within      public tables over some of its variables: they give totals of suppressed cells
+    whole       number of records if cells are suppressed
 
-    ReleaseError where a variable is called as the column of counts, where there is no room for a total among the
-    categories, or where the zeros wanted are more than can be numbered.
+    Raises ReleaseError if a variable has the name of the count column, if a category has the name of totals, or if the
+    zeros are too many to be numbered.
     """
 
     name: str
@@ -119,25 +119,25 @@ class CountTable:
 
     @staticmethod
     def of(name: str, title: str, marginal: Table, labels: Labels, about: PublicationConfig = NOTHING) -> CountTable:
-        """A marginal with its labels, listed as the publication has it: by its axes."""
+        """A marginal with its labels, with the axes in publication order."""
         axes = (marginal.schema.variables[axis] for axis in marginal.schema.axes)
         dimensions = tuple(Dimension.of(axis, labels) for axis in axes)
         cells = marginal.codes, marginal.counts
         return CountTable(name, title, dimensions, *cells, about, about.zeros, about.totals)
 
     def with_weighted(self, totals: Counts, *, has_counts: bool) -> CountTable:
-        """The same with (cells,) totals of weights, beside the counts or instead of them."""
+        """The table with (cells,) totals of weights beside the counts, or instead of them."""
         return replace(self, weighted=totals, has_counts=has_counts)
 
     def without(self, withheld: Codes, within: Sequence[CountTable], records: int) -> CountTable:
-        """The same of N records with cells that are listed without a count, whatever it is, and so their totals.
+        """The table of N records with suppressed cells, listed without counts.
 
-        But for totals that tables over some of its variables tell.
+        Totals that include suppressed cells are suppressed too, unless a table in `within` gives them.
         """
         return replace(self, withheld=withheld, within=tuple(within), whole=records)
 
     def rounded(self, counts: Counts, base: int) -> CountTable:
-        """The same with (cells,) rounded counts, and called so wherever it is listed; zeros of them are not listed."""
+        """The table with (cells,) rounded counts under another name; rounded zeros are not listed."""
         rows = counts > 0
         title = f"{self.title} (counts rounded to multiples of {base})"
         note = (
@@ -150,51 +150,48 @@ class CountTable:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its numbers are counts as they are."""
         return self.measure == COUNT
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The columns that are no variables."""
+        """The columns of numbers."""
         return (self.measure,) * self.has_counts + (WEIGHTED_TOTAL,) * (self.weighted is not None)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The same with what is said of each cell."""
+        """The columns of numbers, and the status."""
         return self.measures + (STATUS,) * (self.withheld is not None)
 
     @cached_property
     def variables(self) -> tuple[Dimension, ...]:
-        """Its variables as they are listed, with the total as their last category where that is wanted."""
+        """The listed variables, with the total as last category if totals are wanted."""
         return tuple(d.with_total for d in self.dimensions) if self.totals else self.dimensions
 
     @cached_property
     def space(self) -> KeySpace:
-        """All cells, totals among them where they are listed."""
+        """All cells, including listed totals."""
         return KeySpace(tuple(len(dimension.categories) for dimension in self.variables))
 
     @property
     def cells(self) -> int:
-        """How many there are, without totals."""
+        """The number of cells without totals."""
         return KeySpace(tuple(len(dimension.categories) for dimension in self.dimensions)).cells
 
     @property
     def records(self) -> int:
-        """N."""
         return int(self.counts.sum()) if self.whole is None else self.whole
 
     @property
     def listed(self) -> int:
-        """How many cells are listed."""
         return self.space.cells if self.zeros else len(self.with_records[1])
 
     @property
     def at_most(self) -> int:
-        """How many cells are listed, without listing them: exact but with totals and without zeros, then at most."""
+        """An upper bound of the listed cells, without listing them: exact unless totals are listed without zeros."""
         most = len(self.counts) + (0 if self.withheld is None else len(self.withheld))
         if self.zeros or not self.totals:
             return self.space.cells if self.zeros else most
-        # a marginal has no more cells than its categories allow, and no more than the table has
+        # a marginal has at most as many cells as its categories allow, and as the table has
         marginals = Counter({min(1, most): 1})
         for dimension in self.dimensions:
             marginals += _grown(marginals, len(dimension.categories), most)
@@ -202,27 +199,27 @@ class CountTable:
 
     @property
     def is_dense(self) -> bool:
-        """Whether at least half of all cells are listed, so that a format without keys takes less."""
+        """Whether at least half of all cells are listed, so that a format without keys is smaller."""
         return 2 * self.listed >= self.space.cells
 
     @property
     def with_zeros(self) -> CountTable:
-        """The same, with the cells without records listed too."""
+        """The table with zeros listed."""
         return replace(self, zeros=True)
 
     @property
     def texts(self) -> Iterator[tuple[str, str]]:
-        """All that readers see, each with whose it is, which a message may say."""
+        """All texts that readers see, each with its place for messages."""
         yield from (("the title", self.title), ("the name of the table", self.name))
         yield from (("publication", text) for text in (*self.about.facts.values(), *self.about.notes))
         yield from ((f"variable {d.name!r}", text) for d in self.variables for text in d.texts)
 
     def chunks(self, times: int = 1) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables) codes and (n,) counts of so many chunks at a time, in C order."""
+        """(n, variables) codes and (n,) counts in C order, `times` chunks at a time."""
         yield from self.slices(max(1, times * self.chunk // (len(self.variables) + 1)))
 
     def slices(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
-        """The same, of so many cells at a time."""
+        """As `chunks`, with a given number of cells at a time."""
         codes, counts = self.with_records
         if not self.zeros:
             for begin in range(0, len(counts), cells):
@@ -246,42 +243,38 @@ class CountTable:
 
     @cached_property
     def with_records(self) -> tuple[Codes, Counts]:
-        """The cells that have records and their counts, with the totals where these are listed, in C order.
-
-        And those that are withheld, with -1.
-        """
+        """Listed cells with records, suppressed cells (count -1) and totals, in C order."""
         if self.withheld is None:
             return self._listed(self.codes, self.counts)
         codes, _ = self._listed(self.withheld, np.ones(len(self.withheld), np.int64))
-        told = self._told(codes)
+        known = self._known_from_others(codes)
         others, counts = self._listed(self.codes, self.counts)
-        codes, counts = np.concatenate([codes, others]), np.concatenate([told, counts])
-        first, _ = self.space.distinct(codes)  # a total of withheld cells among others is not the sum of the others
+        codes, counts = np.concatenate([codes, others]), np.concatenate([known, counts])
+        first, _ = self.space.distinct(codes)  # the total of suppressed cells is not the sum of the others
         first = first[counts[first] != 0]
         return codes[first], counts[first]
 
     def _listed(self, codes: Codes, counts: Counts) -> tuple[Codes, Counts]:
-        """These cells, with their totals where totals are listed."""
         return _with_totals(codes, counts, self.space) if self.totals else (codes, counts)
 
-    def _told(self, codes: Codes) -> Counts:
-        """(n,) what other tables tell of (n, variables) cells and totals, -1 where none does."""
+    def _known_from_others(self, codes: Codes) -> Counts:
+        """(n,) counts of cells and totals from other public tables, -1 if none gives them."""
         names, totals = [dimension.name for dimension in self.dimensions], np.array(self.space.sizes) - 1
-        told = np.full(len(codes), NO_COUNT)
+        known = np.full(len(codes), NO_COUNT)
         if not self.totals:
-            return told
-        told[(codes == totals).all(axis=1)] = self.records
+            return known
+        known[(codes == totals).all(axis=1)] = self.records
         for table in self.within:
-            kept = [names.index(dimension.name) for dimension in table.dimensions]
-            inside = np.flatnonzero((codes == totals)[:, np.setdiff1d(np.arange(len(names)), kept)].all(axis=1))
+            shared = [names.index(dimension.name) for dimension in table.dimensions]
+            inside = np.flatnonzero((codes == totals)[:, np.setdiff1d(np.arange(len(names)), shared)].all(axis=1))
             listed, counts = table.with_records
-            found = table.space.matching(listed, codes[inside][:, kept])
-            told[inside] = np.maximum(told[inside], np.append(counts, 0)[found])  # of what is not listed 0
-        return told
+            found = table.space.matching(listed, codes[inside][:, shared])
+            known[inside] = np.maximum(known[inside], np.append(counts, 0)[found])  # 0 for cells that are not listed
+        return known
 
 
 def _grown(marginals: Counter[int], size: int, most: int) -> Counter[int]:
-    """The marginals with one more variable, by how many cells they have at most."""
+    """The marginals with one more variable, with the maximum number of their cells."""
     grown: Counter[int] = Counter()
     for cells, number in marginals.items():
         grown[min(cells * size, most)] += number
@@ -289,12 +282,12 @@ def _grown(marginals: Counter[int], size: int, most: int) -> Counter[int]:
 
 
 def _with_totals(codes: Codes, counts: Counts, space: KeySpace) -> tuple[Codes, Counts]:
-    """The cells and those of all marginals, in C order; of each variable the last code is the total."""
+    """The cells with those of all marginals, in C order; the last code of each variable is the total."""
     for v, size in enumerate(space.sizes):
         summed = codes.copy()
         summed[:, v] = size - 1
         first, group = space.distinct(summed)
-        # exact: no sum exceeds the number of records, at most 2^53, which a double holds
+        # exact: no sum exceeds the number of records, at most 2^53, the limit of doubles
         sums = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
         codes, counts = np.concatenate([codes, summed[first]]), np.concatenate([counts, sums])
     in_order, _ = space.distinct(codes)

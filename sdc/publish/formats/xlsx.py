@@ -1,4 +1,4 @@
-"""One Excel workbook of all tables: what it is of, a sheet a table, and the categories of every variable."""
+"""One Excel workbook: a description, a sheet for each table, and the categories of every variable."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Sequence[str | int | None]
 
-MAX_ROWS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 32767, 10**15, 31  # of a sheet of Excel
-MADE = datetime(1980, 1, 1)  # the same tables give the same bytes, whenever
+MAX_ROWS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 32767, 10**15, 31  # limits of an Excel sheet
+MADE = datetime(1980, 1, 1)  # constant, so that equal tables give equal bytes
 
 CONTENTS, DICTIONARY = "Contents", "Data dictionary"
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
@@ -34,7 +34,7 @@ _ESCAPE = re.compile("_x[0-9a-fA-F]{4}_")
 
 
 def xlsx(tables: Sequence[CountTable]) -> Pieces:
-    """The workbook; ReleaseError where a table or a text does not fit in a sheet. What is text is never a formula."""
+    """The workbook; ReleaseError if a table or text does not fit into a sheet. Texts are never formulas."""
     require_packages("xlsx", "xlsxwriter")
     for table in tables:
         _require(table)
@@ -42,7 +42,7 @@ def xlsx(tables: Sequence[CountTable]) -> Pieces:
 
 
 def _written(tables: Sequence[CountTable]) -> Pieces:
-    # here, because only some publications need it
+    # imported here: only some publications need it
     from xlsxwriter import Workbook
 
     with TemporaryFile() as file:
@@ -82,16 +82,16 @@ def _cells(table: CountTable) -> Iterator[Row]:
     names, shown = [v.categories for v in table.variables], () if table.withheld is None else (None,)
     for codes, counts in table.chunks():
         for cell, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            told = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
-            yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *told)
+            texts = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
+            yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
 
 
 def _dictionary(tables: Sequence[CountTable]) -> Iterator[Row]:
     yield OF_DICTIONARY
     for variable in {v.name: v for table in tables for v in table.variables}.values():
-        told = (variable.label, variable.unit or "", variable.note or "")
+        texts = (variable.label, variable.unit or "", variable.note or "")
         for place, category in enumerate(variable.categories):
-            yield (variable.name, place + 1, category, variable.labels[place], *told)
+            yield (variable.name, place + 1, category, variable.labels[place], *texts)
 
 
 def _require(table: CountTable) -> None:

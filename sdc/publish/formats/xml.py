@@ -1,4 +1,4 @@
-"""XML by a small schema of its own, which is published beside it."""
+"""XML with a small schema, published beside it."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# ends of lines too, which a reader would make others of
+# escapes line ends too, which a parser would change
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {sign: f"&#{ord(sign)};" for sign in "\"'\t\n\r"})
 
 
 def xml(table: CountTable) -> Pieces:
-    """What the table is about, and an element a cell. ReleaseError where a text has a character that XML has not.
+    """The description of the table, and one element for each cell; ReleaseError for characters that XML lacks.
 
     <table title="Workers" records="1841">
     <variable name="A"><category>no</category><category>yes</category></variable> ...
@@ -82,25 +82,25 @@ def xml(table: CountTable) -> Pieces:
     require_xml(table, "xml")
     words = [[_element("category", c, variable=v.name) for c in v.categories] for v in table.variables]
     opened = _element("table", title=table.title, records=str(table.records)).removesuffix("</table>")
-    said = "".join(f"{part}\n" for part in (*_about(table), *map(_described, table.variables)))
-    head = f'<?xml version="1.0" encoding="UTF-8"?>\n{opened}\n{said}'
+    described = "".join(f"{part}\n" for part in (*_about(table), *map(_described, table.variables)))
+    head = f'<?xml version="1.0" encoding="UTF-8"?>\n{opened}\n{described}'
     form = TextRows(head, "</table>\n", words, "<cell>", end="</cell>\n")
     return form.written(cells_of(table, f"<{COUNT}>", f"</{COUNT}>", f"<{WITHHELD_STATUS}/>"))
 
 
 def require_xml(table: CountTable, format: str) -> None:
-    """ReleaseError where a text has a character that XML has not."""
+    """ReleaseError for a character that XML lacks."""
     if wrong := next((whose for whose, text in table.texts if _NOT_XML.search(text)), None):
         raise ReleaseError(f"{wrong} has a character that XML has not; reword it, or publish without {format}")
 
 
 def schema(tables: Sequence[CountTable]) -> Pieces:
-    """What the files of all tables keep to."""
+    """The schema of all XML files."""
     yield SCHEMA.encode()
 
 
 def _about(table: CountTable) -> Iterator[str]:
-    for what, text in table.about.told.items():
+    for what, text in table.about.given.items():
         yield from (_element("note", note) for note in table.about.notes) if what == "notes" else [_element(what, text)]
 
 

@@ -1,4 +1,4 @@
-"""The migrations of a chain's database, run by this program: whoever opens one has it at the newest or not at all."""
+"""Migrations of a chain's database. Opening a chain migrates it to the newest version or fails."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ ENCODINGS = ("UTF8", "SQL_ASCII")
 
 
 def is_new(connection: sa.Connection) -> bool:
-    """Whether the database has nothing of a chain; other tables there are left alone."""
+    """Whether the database has no chain; other tables are ignored."""
     return not {ENTRIES, VERSION} & set(sa.inspect(connection).get_table_names())
 
 
 def check(connection: sa.Connection, called: str) -> None:
-    """ChainError where the tables are not those of this version, with what to do."""
+    """ChainError, with advice, unless the tables have this version."""
     known = sorted(path.name[1:5] for path in Path(__file__).parent.glob("versions/v*.py"))
     has_mark = sa.inspect(connection).has_table(VERSION)
     found = connection.execute(sa.text(f"SELECT version_num FROM {VERSION}")).scalars().all() if has_mark else []
@@ -39,8 +39,8 @@ def check(connection: sa.Connection, called: str) -> None:
 
 
 def upgrade(connection: sa.Connection) -> None:
-    """Brings the tables to this version, within the transaction of the connection."""
-    from alembic import command  # slow to import, and who opens what is there needs none of it
+    """Bring the tables to this version within the connection's transaction."""
+    from alembic import command  # slow to import, and not needed for existing chains
     from alembic.config import Config
 
     if connection.dialect.name == "postgresql":
@@ -48,7 +48,7 @@ def upgrade(connection: sa.Connection) -> None:
         if encoding not in ENCODINGS:
             raise ChainError(f"the database is encoded in {encoding}; make one with ENCODING 'UTF8'")
     config = Config()
-    # alembic reads it as a configuration file has it, where % begins a name
+    # alembic reads it like a configuration file, where % starts a name
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection that `upgrade` gives."""
+"""Alembic's entry: run the migrations on the connection that `upgrade` gives."""
 
 from alembic import context
 

@@ -318,7 +318,7 @@ class _Replay:
 
     def _label(self, sub_table: SubTable) -> str:
         names = list(self.numbers)
-        return "*".join(names[v] for v in st.members(self.schema.levels.telling(sub_table))) or "(total)"
+        return "*".join(names[v] for v in st.members(self.schema.levels.finest(sub_table))) or "(total)"
 
     def _fail(self, entry: Entry, what: str) -> None:
         self.failures.append(f"entry {entry.seq} {what}")
@@ -410,7 +410,7 @@ def _list_of(kind: type, found: Any) -> list[Any]:
 
 def _kept(evaluator: RiskEvaluator, parts: SuppressedTables) -> Criteria:
     """The criteria of releases that do not reveal what was answered in part."""
-    told = parts.before(evaluator.known.telling(parts.facts))
+    told = parts.before(evaluator.known.plus_facts(parts.facts))
     return evaluator.criteria.beside(evaluator.table, told) if parts.tables else evaluator.criteria
 
 
@@ -418,7 +418,7 @@ def _judged(evaluator: RiskEvaluator, version: _Version, evidence: Proof | None)
     # each with a budget of its own, whatever was asked before
     asked, parts = evaluator.anew(), version.suppressed_tables
     if parts.tables:
-        asked = asked.knowing(evaluator.known.telling(parts.facts), parts.before(evaluator.known))
+        asked = asked.knowing(evaluator.known.plus_facts(parts.facts), parts.before(evaluator.known))
     if evidence is not None:
         asked.learn(evidence, version.released)
     return asked.evaluate(version.released)

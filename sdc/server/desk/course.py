@@ -19,7 +19,7 @@ from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.assessment import Witness
 from sdc.server.desk.decision import Decision, Past
 from sdc.server.desk.desk import Moment, Request
-from sdc.server.desk.levels import part_at, places_of
+from sdc.server.desk.levels import part_at
 from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, TOLD, WHOLE, Telling
 from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
 
@@ -216,7 +216,7 @@ def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema,
         "witness": plain(Witness | None, witness, schema),  # type: ignore[arg-type]  # a union is none to mypy
         "version": decision.state.version,
         "milliseconds": round(milliseconds, 1),
-        **({} if part is None else {WITHHELD: places_of(part, schema)}),
+        **({} if part is None else {WITHHELD: part.places(schema).tolist()}),
     }
 
 

@@ -12,7 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import Any
 
-from sdc.events import FAULTY, SERVER, tell
+from sdc.events import PROBLEM, SERVER, emit
 from sdc.feasible.proof import Proof
 from sdc.model.errors import SdcError
 from sdc.model.state import State
@@ -106,7 +106,7 @@ class Deciding(threading.Thread):
         if fault != self.fault:
             self.fault = fault
             self.outages.update([fault] if fault else [])
-            tell(FAULTY, fault or "it is well again", SERVER, error=type(error).__name__ if error else None)
+            emit(PROBLEM, fault or "it is well again", SERVER, error=type(error).__name__ if error else None)
 
     def _next(self) -> int | Future[int] | None:
         """The next request or round; meanwhile what was left behind, and where none comes the evidence is kept."""

@@ -215,7 +215,7 @@ class Judge:
         """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
         if state.suppressed_tables == self._parts:
             return
-        self._parts, self._told = state.suppressed_tables, self.known.telling(state.suppressed_tables.facts)
+        self._parts, self._told = state.suppressed_tables, self.known.plus_facts(state.suppressed_tables.facts)
         found = ((one.variables, one.differences) for one in self._pool.evidence.values())
         if not self.reveals:
             self._asked = self.criteria.beside(self.table, state.suppressed_tables.before(self._told))

@@ -49,11 +49,6 @@ NO_PARTS_HERE = (
 )
 
 
-def places_of(part: SuppressedTable, schema: Schema) -> list[int]:
-    """Of the cells that are withheld, in C order of the sub-table's variables and categories, ascending."""
-    return [int(place) for place in part.places(schema)]
-
-
 def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> SuppressedTable:
     """The sub-table of N records without the cells at these places.
 

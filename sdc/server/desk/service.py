@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.state import MOST_TOLD, State
+from sdc.model.state import MOST_LISTED, State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
@@ -154,7 +154,7 @@ class Service:
         return self._effects.ask(Seat.effect, self.state, subtable)
 
     def statuses(self) -> npt.NDArray[np.uint8]:
-        self._require(MOST_TOLD, "the status of every sub-table is told of")
+        self._require(MOST_LISTED, "the status of every sub-table is told of")
         return self.state.statuses
 
     def _require(self, most: int, what: str) -> None:

@@ -26,7 +26,7 @@ from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import reveals, rules_of
 from sdc.server.tryout.simulation import Request, StreamCourse, course
 from sdc.server.tryout.trial import rule_sets_of
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.storage.run_folder import write_json
 from sdc.utility.measures import Weights
 
@@ -78,11 +78,11 @@ class Recorded:
     reveals: bool = True
 
 
-def subject_of(table: str | None, settings: Settings = NOTHING_SET) -> HistorySubject:
+def input_of(table: str | None, settings: Settings = NOTHING_SET) -> HistorySubject:
     """From a config, or a table with a minimum width; ConfigError where one of them is missing."""
     if table is None:
         raise ConfigError("a history does not have its table; give --table with the server's config or its table")
-    about = Subject.open(table, settings, asked=["replay"])
+    about = ResolvedInput.open(table, settings, features=["replay"])
     schema, build = about.table.schema, about.build
     weights = Weights.equal(len(schema)) if build is None else build.settings().weights(schema)
     return HistorySubject(about.table, about.known, about.criteria(), about.config.server or ServerConfig(), weights)

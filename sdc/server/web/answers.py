@@ -67,7 +67,7 @@ def etag(
     texts      that another config may have
     in_part    of a sub-table in part the names of the variables of all that tell its totals, which may become more
     """
-    asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.told]
+    asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.given]
     asked += [] if in_part is None else [list(map(list, in_part))]
     return f'"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}"'
 
@@ -113,7 +113,7 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
     "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
     """
-    told = answer.texts.of(answer.names).told
+    told = answer.texts.of(answer.names).given
     content = {
         "title": answer.title,
         "variables": answer.names,

@@ -27,7 +27,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from sdc.config.server import ServerConfig, UserConfig
-from sdc.events import FAULTY, SERVER, EventLog, EventText, for_this_user, heard, tell
+from sdc.events import PROBLEM, SERVER, EventLog, EventText, emit, for_this_user, heard
 from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.paths import require_own
 from sdc.record.database import ChainError
@@ -252,7 +252,7 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     `open_service`; ConfigError where the port is taken or the address is not this machine's own.
     """
     settings, folder = server_of(build), folder_of(build).path
-    complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), FAULTY)
+    complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), PROBLEM)
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
         access = access_to(service.log, settings)
         runs = Path(build.config.output.folder)
@@ -260,12 +260,12 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
         app = create_app(service, settings, access, secret=secret, now=utc_now, runs=runs, proxy_secret=behind)
 
         def listening(url: str) -> None:
-            tell("server started", url, SERVER, version=service.state.version)
+            emit("server started", url, SERVER, version=service.state.version)
             # keys when it listens: of one that was made before, a failure to listen would leave nobody with it
             ready(url, _new_keys(access, settings, folder))
 
         serve(app, host, port, listening)
-        tell("server ended", logger=SERVER, version=service.state.version)
+        emit("server ended", logger=SERVER, version=service.state.version)
 
 
 def access_to(log: RequestLog, settings: ServerConfig) -> Access:

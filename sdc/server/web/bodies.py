@@ -144,7 +144,7 @@ class VariablesBody(BaseModel):
             for v in desk.schema.variables
         ]
         texts = replace(desk.texts, labels=desk.texts.labels.of_categories(listed))
-        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.told}
+        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.given}
         return cls.model_validate(facts)
 
 

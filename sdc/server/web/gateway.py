@@ -16,7 +16,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sdc.config.server import ServerConfig
-from sdc.events import FAULTY, SERVER, tell
+from sdc.events import PROBLEM, SERVER, emit
 from sdc.execution import LOOPBACK
 from sdc.server.web.access import Access, AccessError, Rate, Signed, User
 from sdc.server.web.problems import PROBES, Problem, answer_problem, denied, is_for_programs
@@ -101,7 +101,7 @@ class Gateway:
             await answer_problem(scope, problem, sending)
         except Exception as error:
             # its words may have a value
-            tell(FAULTY, "a request was not answered", SERVER, error=type(error).__name__)
+            emit(PROBLEM, "a request was not answered", SERVER, error=type(error).__name__)
             raise
         finally:
             self.answered[_route(scope), status] += 1
@@ -162,7 +162,7 @@ class Gateway:
 
 def _tell_of(scope: Scope, method: str, status: int, seconds: float) -> None:
     """Of an answer, neither address nor query: what was asked for is in the history, and in no log."""
-    tell(
+    emit(
         "request",
         logger=SERVER,
         method=method[:16],

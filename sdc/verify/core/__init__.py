@@ -1,1 +1,1 @@
-"""From a table and a certificate to a verdict: `verdict.judge`. What reads published files is elsewhere."""
+"""From a table and a certificate to a verdict: `verdict.judge`. Published files are read elsewhere."""

@@ -1,4 +1,4 @@
-"""The variables of a table, axes and levels of them: what a sub-table tells, and which cells have what in common."""
+"""The variables of a table, axes and levels: what a sub-table implies, and which cells share categories."""
 
 from collections import namedtuple
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 SubTable = frozenset[str]
-Pattern = dict[str, frozenset[int]]  # cells with one of the codes of each variable; all where there is none
-Cells = dict[str, Array]  # the codes of each variable and of the levels that it tells, a cell a row
-Coarser = namedtuple("Coarser", "axis groups")  # of each category of the axis the level's
-DAMAGED = (
+Pattern = dict[str, frozenset[int]]  # cells with one of the codes of each variable; an absent variable allows all
+Cells = dict[str, Array]  # codes of the variables and of the levels they imply, by cell
+Coarser = namedtuple("Coarser", "axis groups")  # the level's category of each category of the axis
+CORRUPT = (
     LookupError,
     TypeError,
     ValueError,
@@ -23,11 +23,11 @@ DAMAGED = (
     RecursionError,
     pa.ArrowException,
 )
-"""What readers raise of a file that is not as it should be."""
+"""The errors of readers for corrupt files."""
 
 
 class Variable(namedtuple("Variable", "name categories of")):
-    """An axis, of None, or a level."""
+    """An axis (`of` is None) or a level."""
 
     def __repr__(self) -> str:
         level = "" if self.of is None else f", of={self.of!r}"
@@ -35,15 +35,15 @@ class Variable(namedtuple("Variable", "name categories of")):
 
 
 class Variables:
-    """The variables of a table by name, with their categories; what each tells: itself, and coarser levels of its axis.
+    """The variables of a table by name, with their categories, and the levels that each implies: itself and coarser
+    ones.
 
-    Of each axis levels are different partitions, and what two of them tell together is a level or the axis; ValueError
-    where that is not so.
+    The levels of an axis are different partitions, and the join of two is a level or the axis; otherwise ValueError.
     """
 
     def __init__(self, variables: tuple[Variable, ...]) -> None:
         self.categories, self.axes = {v: c for v, c, _ in variables}, {v: c for v, c, of in variables if of is None}
-        self.groups, self.told = dict[str, Array](), dict[str, SubTable]()
+        self.groups, self.implied = dict[str, Array](), dict[str, SubTable]()
         families = {axis: [axis] for axis in self.axes}
         for v, categories, of in variables:
             axis, groups = of or (v, range(len(categories)))
@@ -55,39 +55,40 @@ class Variables:
             both = {(v, u): blocks_of([self.groups[v], self.groups[u]]) for v in family for u in family}
             own = [both[v, v] for v in family]
             is_known = all(own.count(blocks) == 1 for blocks in both.values())
-            check(is_known, f"two levels of {axis!r} are the same, or what they tell together is no level")
-            self.told |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
+            check(is_known, f"two levels of {axis!r} are the same, or their join is no level")
+            self.implied |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
 
     def closed(self, subtable: SubTable) -> SubTable:
-        """With all that it tells: of each axis what the coarsest variable tells that tells all that it has."""
+        """The sub-table with all implied levels: of each axis those of the coarsest variable that implies the given
+        ones.
+        """
         found = subtable
-        for family in (self.told[axis] for axis in self.axes):
+        for family in (self.implied[axis] for axis in self.axes):
             if own := subtable & family:
-                found |= min((self.told[v] for v in family if own <= self.told[v]), key=len)
+                found |= min((self.implied[v] for v in family if own <= self.implied[v]), key=len)
         return found
 
-    def telling(self, subtable: SubTable) -> list[str]:
-        """Its variables without the levels that others of it tell, in order."""
-        told = frozenset[str]().union(*(self.told[v] - {v} for v in subtable))
-        return [v for v in self.categories if v in subtable - told]
+    def finest(self, subtable: SubTable) -> list[str]:
+        """Its variables without those that others of it imply, in order."""
+        implied = frozenset[str]().union(*(self.implied[v] - {v} for v in subtable))
+        return [v for v in self.categories if v in subtable - implied]
 
     def columns(self, cells: Cells, subtable: SubTable) -> list[Array]:
-        """Those that tell the marginal cells of the sub-table."""
-        return [cells[v] for v in self.telling(subtable)]
+        """The columns that identify the marginal cells of the sub-table."""
+        return [cells[v] for v in self.finest(subtable)]
 
     def group(self, fine: str, level: str) -> Array:
-        """(categories of the first,) codes of a level that it tells."""
+        """(categories of the first,) codes of an implied level."""
         found = np.empty(len(self.categories[fine]), "<u2")
         found[self.groups[fine]] = self.groups[level]
         return found
 
     def with_levels(self, cells: Cells) -> Cells:
-        """Cells, of each axis one variable at most, with the levels that these tell."""
-        pairs = ((v, fine) for v in self.categories for fine in cells if v in self.told[fine])
+        """Cells, with at most one variable for each axis, and the levels that these imply."""
+        pairs = ((v, fine) for v in self.categories for fine in cells if v in self.implied[fine])
         return {v: cells[v] if v == fine else self.group(fine, v)[cells[fine]] for v, fine in pairs}
 
     def pattern(self, listed: Any) -> Pattern:
-        """Codes by variable, of (variable, codes) by number."""
         known = all(type(v) is int and 0 <= v < len(self.categories) for v, _ in listed)
         check(known, "a pattern names an unknown variable")
         found = {[*self.categories][v]: frozenset(codes) for v, codes in listed}
@@ -96,7 +97,7 @@ class Variables:
         return found
 
     def subtables(self, listed: Any, among: Iterable[str] | None = None) -> list[SubTable]:
-        """Of lists of variables, closed; ValueError for one that is not among those given, else among all."""
+        """Closed sub-tables from lists of variables; ValueError for an unknown variable (`among` restricts them)."""
         among = self.categories if among is None else among
         check(all(isinstance(some, list) for some in [listed, *listed]), "a list of lists of variables is expected")
         unknown = {str(v) for subtable in listed for v in subtable} - {*among}
@@ -104,7 +105,7 @@ class Variables:
         return [self.closed(frozenset(subtable)) for subtable in listed]
 
     def label(self, subtable: SubTable) -> str:
-        return "*".join(self.telling(subtable)) or "(total)"
+        return "*".join(self.finest(subtable)) or "(total)"
 
 
 def variable_of(recorded: Any) -> Variable:
@@ -114,10 +115,10 @@ def variable_of(recorded: Any) -> Variable:
 
 
 def keys_of(columns: Iterable[Array], key: Array) -> Array:
-    """(n,) numbers: equal where the rows are, ascending as they do, and few; `key` is the first column."""
+    """(n,) dense numbers, equal for equal rows and in the order of the rows; `key` is the first column."""
     for column in columns:
         values = int(column.max(initial=0)) + 1
-        if size_of(key) * values >= 1 << 62:  # ranks instead, before a number could wrap around
+        if size_of(key) * values >= 1 << 62:  # ranks instead, before a number could overflow
             key = np.unique(key, return_inverse=True)[1]
         key = key * values + column
     return key if size_of(key) <= 4 * len(key) else np.unique(key, return_inverse=True)[1]
@@ -128,7 +129,7 @@ def size_of(group: Array) -> int:
 
 
 def blocks_of(levels: list[Array]) -> bytes:
-    """A partition of an axis: of each category the first one that has the same groups."""
+    """A partition of an axis: for each category the first one with the same groups."""
     _, first, block = np.unique(keys_of(levels, 0 * levels[0].astype(np.int64)), return_index=True, return_inverse=True)
     return first[block].tobytes()
 

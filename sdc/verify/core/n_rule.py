@@ -1,6 +1,6 @@
-"""Whether a release keeps the n-rule: no count that is public exactly is from 1 to n - 1.
+"""Check the minimum-frequency rule: no count that is public exactly is from 1 to n - 1.
 
-Each count of a marginal is a sum of those of a frontier sub-table, so that these are counted and no others.
+Counts of smaller marginals are sums of counts on the frontier, so only frontier sub-tables are checked.
 """
 
 import numpy as np
@@ -11,16 +11,15 @@ from sdc.verify.core.proof import Claims, EvidenceFolder, folded
 
 
 def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: bool) -> bool:
-    """Whether the rule is kept; what breaks it is a failure where the release is called safe."""
-    few = [view for view, told in _public(evidence, claims) if _is_few(evidence, view, told, n)]
-    broken = [*map(evidence.levels.label, few)]
+    """Whether the rule holds; a violation is a failure if the release is called safe."""
+    broken = [evidence.levels.label(view) for view, own in _public(evidence, claims) if _is_few(evidence, view, own, n)]
     what = f"{', '.join(broken[:5])} has a count from 1 to {n - 1}, which the n-rule excludes"
     evidence.holds((what, claims_safe and broken))
     return not broken
 
 
 def _public(evidence: EvidenceFolder, claims: Claims) -> list[tuple[SubTable, Array]]:
-    """What is public: of each sub-table (n,) whether the counts are that the table's cells are in."""
+    """The public sub-tables with (n,) flags: is the count public at the table's cell?"""
     every = np.ones(len(evidence.counts), np.bool_)
     rounded = {fact.view for fact in evidence.in_part.facts if fact.view in evidence.in_part.rounded}
     in_part = [fact for fact in evidence.in_part.facts if fact.view not in rounded]
@@ -30,6 +29,6 @@ def _public(evidence: EvidenceFolder, claims: Claims) -> list[tuple[SubTable, Ar
     ]
 
 
-def _is_few(evidence: EvidenceFolder, view: SubTable, told: Array, n: int) -> bool:
+def _is_few(evidence: EvidenceFolder, view: SubTable, is_public: Array, n: int) -> bool:
     counts = folded(np.add, evidence.levels.columns(evidence.table, view), 0 * evidence.counts, evidence.counts)
-    return bool((told & (counts < n)).any())
+    return bool((is_public & (counts < n)).any())

@@ -1,7 +1,7 @@
-"""Small cells of sub-tables that are withheld in part, or rounded: how far each moves between feasible tables.
+"""Small cells of suppressed or rounded sub-tables: the width of each over feasible tables.
 
-A cell is left out that is too narrow by what was public before, of a sub-table that goes out now by what was released
-whole before it: whatever else is withheld, it stays so.
+Cells are exempt that prior knowledge alone, or for a sub-table published now the release without suppression, makes too
+narrow: further suppression cannot widen them.
 """
 
 from math import prod
@@ -16,9 +16,10 @@ MOST_CELLS = 1 << 22  # of a sub-table
 
 
 def own_cells(evidence: EvidenceFolder, claims: Claims, small_count: int, min_width: int) -> tuple[int, int, list[str]]:
-    """How many are to keep the width, and of how many it is not shown; once components are proven.
+    """Return how many cells must keep the width, for how many it is unproven, and the revealed sub-tables.
 
-    And the sub-tables that earlier publications suppressed such cells of, and that this release has whole.
+    Revealed: earlier publications suppressed such cells, and this release has the sub-table whole. Call it after the
+    components have been proven.
     """
     cells, unproven, revealed = 0, 0, list[str]()
     for view in dict.fromkeys(fact.view for fact in evidence.known.facts):
@@ -37,8 +38,7 @@ def own_cells(evidence: EvidenceFolder, claims: Claims, small_count: int, min_wi
 
 
 def _suppresses(evidence: EvidenceFolder, fact: Fact) -> bool:
-    """Whether it names cells, and not every cell as a multiple of some base that the count is rounded to."""
-    every = prod(len(evidence.categories[v]) for v in evidence.levels.telling(fact.view))
+    every = prod(len(evidence.categories[v]) for v in evidence.levels.finest(fact.view))
     if fact.universe or not len(fact.low) == every > 0:
         return len(fact.low) > 0
     first = int(fact.low.argmax())
@@ -57,7 +57,7 @@ def _at(cells: Cells, flags: Array) -> Cells:
 
 
 def _small(evidence: EvidenceFolder, view: SubTable, small_count: int) -> Cells:
-    """Cells of a view with 1 up to the small count, told between numbers and never exactly; empty where none is."""
+    """Cells of a view with 1 up to the small count that are known only between bounds; may be empty."""
     facts = [fact for fact in evidence.known.facts if fact.view == view]
     cells = {v: np.concatenate([fact.cells[v] for fact in facts]) for v in facts[0].cells}
     if not _len(cells):
@@ -67,38 +67,38 @@ def _small(evidence: EvidenceFolder, view: SubTable, small_count: int) -> Cells:
     first[np.unique(key, return_index=True)[1]] = True
     cells = _at(cells, first)
     counts = evidence.at(view, cells)
-    told = np.any([_tells(evidence, fact, cells) for fact in facts], axis=0)
-    cells = _at(cells, (counts > 0) & (counts <= small_count) & ~told)
+    own_variables = np.any([_is_exact(evidence, fact, cells) for fact in facts], axis=0)
+    cells = _at(cells, (counts > 0) & (counts <= small_count) & ~own_variables)
     return cells if _len(cells) else {}
 
 
-def _tells(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Any:
-    """(n,) whether a fact tells the counts of cells of its view exactly."""
+def _is_exact(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Any:
+    """(n,) whether a fact gives the exact counts of cells of its view."""
     low, high = evidence.room(fact, cells)
     inside = matching([fact.universe], cells)
     return inside & ~is_listed(evidence, fact, cells) & (low == 0) & (high == 0)
 
 
 def is_listed(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Array:
-    """(n,) whether a fact names each of the cells, of which it does not tell the count then."""
+    """(n,) whether a fact lists each cell, and so does not give its count."""
     listed = len(fact.low)
-    both = [np.append(fact.cells[v], cells[v]) for v in evidence.levels.telling(fact.view)]
+    both = [np.append(fact.cells[v], cells[v]) for v in evidence.levels.finest(fact.view)]
     key = keys_of(both, np.zeros(listed + _len(cells), np.int64))
     return np.isin(key[listed:], key[:listed])
 
 
 def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int) -> Array:
-    """(n,) which of the cells have less room than the width by what was public before.
+    """(n,) which cells are narrower than the width by prior knowledge alone.
 
-    A cell has at most what each of its marginals has; at least what one of these has beyond the most of all others; and
-    then at most what one has beyond the least of all others.
+    A cell has at most the count of each of its marginals; at least one marginal's count minus the maxima of all other
+    cells; then at most one marginal's count minus the minima of all others.
     """
-    before, told = evidence.before, evidence.levels.telling(view)
+    before, own_variables = evidence.before, evidence.levels.finest(view)
     if any(fact.view == view for fact in evidence.in_part.facts):
         before = before._replace(release=[*before.release, *evidence.in_part.beside])
-    sizes = [len(evidence.categories[v]) for v in told]
-    check(prod(sizes) <= MOST_CELLS, f"{evidence.levels.label(view)} has more than {MOST_CELLS} cells, some withheld")
-    grid = evidence.levels.with_levels(dict(zip(told, np.indices(sizes).reshape(len(sizes), -1), strict=True)))
+    sizes = [len(evidence.categories[v]) for v in own_variables]
+    check(prod(sizes) <= MOST_CELLS, f"{evidence.levels.label(view)} has more than {MOST_CELLS} cells, some suppressed")
+    grid = evidence.levels.with_levels(dict(zip(own_variables, np.indices(sizes).reshape(len(sizes), -1), strict=True)))
     counts, cells = evidence.at(view, grid), prod(sizes)
     low, high = np.zeros(cells, np.int64), np.full(cells, evidence.total)
     for fact in [*before.facts, *evidence.labels_beside(before)]:
@@ -114,7 +114,7 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
         low = np.maximum(low, of_part - (folded(np.add, (), group, high) - high))
     for group, of_part in groups:
         high = np.minimum(high, of_part - (folded(np.add, (), group, low) - low))
-    place = np.ravel_multi_index([own[v].astype(np.int64) for v in told], sizes)
+    place = np.ravel_multi_index([own[v].astype(np.int64) for v in own_variables], sizes)
     return np.asarray((high - low < min_width)[place])
 
 
@@ -123,11 +123,11 @@ def _group(evidence: EvidenceFolder, part: SubTable, grid: Cells, cells: int) ->
 
 
 def _widths(evidence: EvidenceFolder, view: SubTable, own: Cells, part: ComponentProof) -> Array:
-    """(n,) between the least and the largest count of each cell over the feasible tables of a component."""
-    kept, told = evidence.kept[part.variables], evidence.levels.telling(view & part.variables)
-    of, cells, changes = part.of[kept], _at(part.cells, kept), part.changes[kept]
-    sums, number = folded(np.add, [cells[v] for v in told], of, changes), _len(own)
-    columns = [np.append(own[v], cells[v]) for v in told]
+    """(n,) difference of the largest and least count of each cell over the feasible tables of a component."""
+    is_feasible, own_variables = evidence.is_feasible[part.variables], evidence.levels.finest(view & part.variables)
+    of, cells, changes = part.of[is_feasible], _at(part.cells, is_feasible), part.changes[is_feasible]
+    sums, number = folded(np.add, [cells[v] for v in own_variables], of, changes), _len(own)
+    columns = [np.append(own[v], cells[v]) for v in own_variables]
     values = np.append(np.zeros(number, np.int64), sums)
     low, high = (folded(f, columns, 0 * values, values)[:number] for f in (np.minimum, np.maximum))
     return np.asarray(np.maximum(high, 0) - np.minimum(low, 0))

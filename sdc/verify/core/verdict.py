@@ -1,4 +1,4 @@
-"""The verdict on a release, by the table and a certificate: whether every small cell keeps its width, and each rule."""
+"""The verdict on a release from the table and a certificate: the width of every small cell, and each rule."""
 
 from collections import namedtuple
 from collections.abc import Callable
@@ -11,22 +11,22 @@ from sdc.verify.core.own_cells import own_cells
 from sdc.verify.core.proof import Claims, EvidenceFolder
 from sdc.verify.core.weighted import check_totals, read_totals
 
-# of published counts, by keys under risk
+# checks of published counts, by keys under risk
 CHECKS: dict[str, Callable[..., bool]] = {"n_rule": check_counts, "attributes": check_attributes}
-# (n,) the least and the largest count of each at-risk cell that feasible tables reach, and whether the width is less;
-# how many small cells of sub-tables in part are to keep the width, and of how many it is not shown; and the rules
+# (n,) lowest and highest count of each at-risk cell over feasible tables, and whether the width is too small; how many
+# small cells of suppressed tables must keep the width, and for how many it is unproven; whether the rules hold
 Verdict = namedtuple("Verdict", "low high is_narrow own_cells open_own_cells keeps_rules")
 
 
 def judge(
     evidence: EvidenceFolder, claims: Claims, small: int, min_width: int, rules: Any, claims_safe: bool
 ) -> Verdict:
-    """What the certificate shows; each claim that does not hold becomes a failure of the evidence."""
+    """Judge a certificate; each false claim becomes a failure of the evidence."""
     check_totals(evidence, read_totals(evidence), claims.release, min_width)
     low, high = evidence.proven(claims)
-    # counts from 1 up to this are hidden in a suppressed table, and keep a width of their own
-    hidden = max(small, (rules.get("n_rule") or 1) - 1)
-    cells, unproven, revealed = own_cells(evidence, claims, hidden, min_width)
+    # counts from 1 up to this are primary cells of a suppressed table, and must keep the width too
+    primary_count = max(small, (rules.get("n_rule") or 1) - 1)
+    cells, unproven, revealed = own_cells(evidence, claims, primary_count, min_width)
     revealed = [] if rules.get(names.REVEALS) else revealed
     what = f"{', '.join(revealed[:5])} is whole, and earlier publications suppressed cells of it"
     evidence.holds((f"{what}; give release.{names.REVEALS}: true, and build again", claims_safe and revealed))

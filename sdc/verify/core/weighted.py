@@ -1,7 +1,7 @@
 """What is proven of totals of weights beside the released counts, in integers.
 
-A feasible pair, of counts that are a feasible table and of totals that so many records can have in each cell, shows how
-far a count can move for whoever sees the counts, the rounded totals, and the range of the weights of each category.
+A feasible pair is a feasible table of counts with totals that so many records can have in each cell. It shows how far a
+count can move given the counts, the rounded totals, and the range of weights of each category.
 """
 
 from collections import namedtuple
@@ -14,28 +14,28 @@ from sdc import run_format as names
 from sdc.verify.core.levels import Array, Cells, SubTable, check, size_of
 from sdc.verify.core.proof import MAX_TOTAL, ComponentProof, EvidenceFolder, folded, is_within, numbers_of
 
-# sub-tables whose totals go out, and those without; what they are rounded to; of each row of the table; feasible pairs
-Totals = namedtuple("Totals", "of withheld base weights least largest pairs")
+# published and suppressed totals by sub-table; the rounding base; by row of the table its weights; feasible pairs
+Totals = namedtuple("Totals", "of suppressed base weights least largest pairs")
 Pairs = namedtuple("Pairs", "of cells changes shifts")
 NO_TOTALS = Totals([], [], 1, None, None, None, None)
 
 
 def read_totals(evidence: EvidenceFolder) -> Totals:
-    """What is claimed of totals; none where the run has no weights."""
+    """The claims on totals; None if the run has no weights."""
     if not (evidence.folder / names.WEIGHTED).exists():
         return NO_TOTALS
     columns = evidence.read_columns(names.TABLE, names.WEIGHTS)
     total, least, largest = (numbers_of(columns[c], pa.int64()) for c in (names.SUM, names.LEAST, names.LARGEST))
     check(len(total) == len(evidence.counts), "it has not a row for each cell of the table")
-    counts = evidence.counts.astype(object)  # Python's integers, whose products do not wrap around
+    counts = evidence.counts.astype(object)  # Python integers, whose products do not overflow
     inside = (least > 0).all() and (least * counts <= total).all() and (total <= largest * counts).all()
     check(inside and sum(map(int, total)) <= MAX_TOTAL, "a cell has a total that its records cannot have")
     content = evidence.read_json(names.WEIGHTED, names.WEIGHTED_FILE, version=names.WEIGHTED_FORMAT)
     check(content["table"] == evidence.digest, "it is of another table")
     base, pairs = content["round"], _pairs(evidence, content["pairs"])
-    of, withheld = (evidence.levels.subtables(content[key]) for key in ("totals", "withheld"))
+    of, suppressed = (evidence.levels.subtables(content[key]) for key in ("totals", "withheld"))
     check(type(base) is int and base > 0 and base % names.UNIT == 0, f"totals are rounded to {base}")
-    return Totals(of, withheld, base, total, least, largest, pairs)
+    return Totals(of, suppressed, base, total, least, largest, pairs)
 
 
 def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
@@ -46,13 +46,13 @@ def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
 
 
 def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTable], min_width: int) -> None:
-    """Each total that goes out is of a released sub-table, and every at-risk cell keeps its width beside all of them.
+    """Each published total is of a released sub-table, and every at-risk cell keeps its width beside all totals.
 
-    What does not hold becomes a failure.
+    Violations become failures.
     """
     left = {*release} - {*totals.of} if totals.weights is not None else set[SubTable]()
     evidence.holds(
-        (f"{names.WEIGHTED}/ withholds other totals than those that do not go out", {*totals.withheld} != left)
+        (f"{names.WEIGHTED}/ suppresses other totals than those that are not published", {*totals.suppressed} != left)
     )
     if not totals.of:
         return
@@ -64,7 +64,7 @@ def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTabl
     bad = np.unique(pairs.of[~feasible | ~_weighs(evidence, totals) | ~_shows_the_same(evidence, totals)])
     good = np.isin(pairs.of, bad, invert=True)
     evidence.holds((f"{len(bad)} feasible pairs of counts and totals are none", len(bad)))
-    # one grouping of at-risk cells and changed cells, as of the counts alone
+    # group at-risk and changed cells together, as for counts alone
     columns = [np.append(evidence.cells[v], pairs.cells[v][good]) for v in evidence.axes]
     after = (evidence.at(whole, pairs.cells) + pairs.changes)[good]
     values, cells = np.append(evidence.small, after), len(evidence.small)
@@ -89,28 +89,28 @@ def _weighs(evidence: EvidenceFolder, totals: Totals) -> Array:
 
 
 def _shows_the_same(evidence: EvidenceFolder, totals: Totals) -> Array:
-    """(entries,) whether every published total that the entry is in stays within what it is rounded from."""
+    """(entries,) whether every published total of the entry stays within its rounding interval."""
     of, cells, _, shifts = totals.pairs
     most = max((abs(int(shifts.min(initial=0))), int(shifts.max(initial=0))))
     if most * max(1, len(shifts)) >= 1 << 62:
-        shifts = shifts.astype(object)  # for sums that might wrap around
+        shifts = shifts.astype(object)  # for sums that might overflow
     same = np.ones(len(of), np.bool_)
     for subtable in totals.of:
-        kept = evidence.levels.telling(subtable)
-        own = _at(evidence, totals.weights, kept, cells)
-        moved = own + folded(np.add, [cells[v] for v in kept], of, shifts)
+        finest = evidence.levels.finest(subtable)
+        own = _at(evidence, totals.weights, finest, cells)
+        moved = own + folded(np.add, [cells[v] for v in finest], of, shifts)
         same &= (rounded(own, totals.base) == rounded(moved, totals.base)).astype(np.bool_)
     return same
 
 
-def _at(evidence: EvidenceFolder, totals: Array, kept: list[str], cells: Cells) -> Array:
+def _at(evidence: EvidenceFolder, totals: Array, finest: list[str], cells: Cells) -> Array:
     """(n,) the marginal's totals at the cells."""
     some = np.append(totals, np.zeros(len(next(iter(cells.values()))), np.int64))
-    columns = [np.append(evidence.table[v], cells[v]) for v in kept]
+    columns = [np.append(evidence.table[v], cells[v]) for v in finest]
     found: Array = folded(np.add, columns, 0 * some, some)[len(totals) :]
     return found
 
 
 def rounded(totals: Any, base: int) -> Any:
-    """The nearest multiples of the base, halves up."""
+    """The nearest multiples of the base, halves rounded up."""
     return (2 * totals + base) // (2 * base) * base

@@ -1,1 +1,1 @@
-"""Published files, read back and compared; nothing here says whether a release is safe."""
+"""Published files, read back and compared; whether a release is safe is decided elsewhere."""

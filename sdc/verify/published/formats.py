@@ -1,4 +1,4 @@
-"""Published tables in formats beside CSV and Parquet, read for their cells alone; what writes them is not used."""
+"""Read the cells of published tables in formats beside CSV and Parquet, without the writers' code."""
 
 import csv
 import json
@@ -15,8 +15,8 @@ from zipfile import BadZipFile, ZipFile
 from sdc import run_format as names
 from sdc.verify.core.levels import check
 
-Cell = tuple[str, ...]  # by names, a total among them
-Cells = dict[Cell, int | None]  # none of a count that is withheld
+Cell = tuple[str, ...]  # by names, totals included
+Cells = dict[Cell, int | None]  # None if suppressed
 SHEET, SHEET_NAME, STRUCTURE = "xl/worksheets/sheet{}.xml", 31, ".sdmx.json"
 _XLSX = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _STATEMENT = re.compile(r'([A-Z][A-Z0-9-]*)(?:\("([^"]*)"\))?=\s*((?:"[^"]*"[\s,]*)*)[^;"]*;')
@@ -25,9 +25,9 @@ _ROW = re.compile(r'((?:"[^"]*",\s*)+)([0-9]+|"\.\.")\s')
 
 
 def read_cells(path: Path, format: str) -> tuple[list[str], Cells] | None:
-    """The variables and the cells of a file, zeros among them or not; None where it has none.
+    """The variables and cells of a file, with or without zeros; None if it has none.
 
-    ValueError where a cell is there twice, or where it is no such file.
+    Raises ValueError if a cell occurs twice, or if the file has another format.
     """
     readers = {"json-stat": _json_stat, "px": _px, "xml": _xml, "sdmx-csv": _sdmx}
     if format not in readers or path.name.endswith(STRUCTURE):
@@ -40,42 +40,44 @@ def read_cells(path: Path, format: str) -> tuple[list[str], Cells] | None:
 
 
 def read_sheets(path: Path, wide: Mapping[str, int]) -> dict[str, tuple[list[str], Cells]]:
-    """The same of sheets of a workbook, by name, whose first columns are so many variables, and the next the counts."""
+    """The variables and cells of workbook sheets, by name: so many columns of variables, then the counts."""
     found = {}
     for name, (head, *rows) in sheets_of(path, wide).items():
         at = wide[name]
-        # what is empty at the end of a row is not there
+        # empty cells at the end of a row are not stored
         filled = ([*row, *[""] * (at + 1 - len(row))] for row in rows)
         found[name] = head[:at], _once((tuple(row[:at]), _number(row[at])) for row in filled)
     return found
 
 
-def sheets_of(path: Path, asked: Collection[str]) -> dict[str, list[list[str]]]:
+def sheets_of(path: Path, wanted: Collection[str]) -> dict[str, list[list[str]]]:
     """The texts of each row of these sheets of a workbook, by name."""
     try:
         with ZipFile(path) as file:
             sheets = enumerate(ElementTree.fromstring(file.read("xl/workbook.xml")).iter(f"{_XLSX}sheet"), start=1)
             named = ((sheet.attrib["name"], number) for number, sheet in sheets)
-            return {name: _sheet(file.read(SHEET.format(number))) for name, number in named if name in asked}
+            return {name: _sheet(file.read(SHEET.format(number))) for name, number in named if name in wanted}
     except (ElementTree.ParseError, BadZipFile, EOFError, zlib.error) as error:
         raise ValueError(f"it cannot be read as a workbook: {error}") from error
 
 
 def check_formats(
-    file_of: Callable[[str], Path], files: Iterable[Mapping[str, Any]], told: Mapping[str, tuple[list[str], Cells]]
+    file_of: Callable[[str], Path],
+    files: Iterable[Mapping[str, Any]],
+    expected_tables: Mapping[str, tuple[list[str], Cells]],
 ) -> None:
-    """In every format beside CSV and Parquet each table has the cells that are told, by how its files are called."""
+    """Each table has the given cells in every format beside CSV and Parquet; tables are named by stem."""
 
     def require_same(found: tuple[list[str], Cells], stem: str, path: Path) -> None:
-        (variables, cells), (own, expected) = found, told[stem]
+        (variables, cells), (own, expected) = found, expected_tables[stem]
         same = all(cells.get(cell, 0) == expected.get(cell, 0) for cell in cells.keys() | expected.keys())
         check(variables == own and same, f"{path} has other cells than the table has as CSV or Parquet")
 
     for file in files:
         path = file_of(file["path"])
         if path.name == names.WORKBOOK:
-            sheets = {stem[:SHEET_NAME]: stem for stem in told}
-            found = read_sheets(path, {sheet: len(told[stem][0]) for sheet, stem in sheets.items()})
+            sheets = {stem[:SHEET_NAME]: stem for stem in expected_tables}
+            found = read_sheets(path, {sheet: len(expected_tables[stem][0]) for sheet, stem in sheets.items()})
             check(found.keys() == sheets.keys(), f"{path} has other sheets")
             for sheet, own in found.items():
                 require_same(own, sheets[sheet], path)
@@ -84,12 +86,12 @@ def check_formats(
 
 
 def stem_of(path: str) -> str:
-    """What the files of a table have in common, which have no other dots than before their suffixes."""
+    """The file name up to the first dot."""
     return path.split(".", 1)[0]
 
 
 def totals_of(cell: Iterable[str], totals: bool) -> Iterator[Cell]:
-    """The cell, and each total that it is in, where these are listed."""
+    """The cell, and each listed total that contains it."""
     return product(*((category, names.TOTAL) if totals else (category,) for category in cell))
 
 
@@ -109,9 +111,9 @@ def _json_stat(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]
     content = json.loads(path.read_text(encoding="utf-8"))
     categories = [content["dimension"][v]["category"]["index"] for v in content["id"]]
     values, status = content["value"], content.get("status", {})
-    check({*status.values()} <= {names.CONFIDENTIAL}, "it has a status that is none of withheld cells")
+    check({*status.values()} <= {names.CONFIDENTIAL}, "it has a status other than that of suppressed cells")
     listed = dict(enumerate(values)) if isinstance(values, list) else {int(key): n for key, n in values.items()}
-    check(all((n is None) == (str(place) in status) for place, n in listed.items()), "a withheld cell has a value")
+    check(all((n is None) == (str(place) in status) for place, n in listed.items()), "a suppressed cell has a value")
     listed |= dict.fromkeys(map(int, status))
     sizes = [*map(len, categories)]
     check(all(0 <= place < prod(sizes) for place in listed), "it numbers a cell that it has not")
@@ -127,11 +129,11 @@ def _cell(place: int, categories: list[list[str]], sizes: list[int]) -> Cell:
 
 
 def _px(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
-    said, data = px_statements(path)
-    labels = [*said.get(("STUB", ""), []), *said.get(("HEADING", ""), [])]
-    variables, codes = [said["VARIABLECODE", of][0] for of in labels], [said["CODES", of] for of in labels]
+    statements, data = px_statements(path)
+    labels = [*statements.get(("STUB", ""), []), *statements.get(("HEADING", ""), [])]
+    variables, codes = [statements["VARIABLECODE", of][0] for of in labels], [statements["CODES", of] for of in labels]
     body = data.rstrip().removesuffix(";")
-    if any(keyword == "KEYS" for keyword, _ in said):
+    if any(keyword == "KEYS" for keyword, _ in statements):
         check(_ROW.sub("", f"{body} ").strip() == "", "it has other lines than cells")
         return variables, ((tuple(_texts(key)), _of_px(n)) for key, n in _ROW.findall(f"{body} "))
     numbers = body.split()
@@ -140,7 +142,7 @@ def _px(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
 
 
 def px_statements(path: Path) -> tuple[dict[tuple[str, str], list[str]], str]:
-    """The texts of each statement, by its keyword and what it is of; and the data."""
+    """The texts of each statement, by keyword and subject; and the data."""
     head, data = path.read_text(encoding="utf-8").split("\nDATA=\n", 1)
     return {(keyword, of): _texts(texts) for keyword, of, texts in _STATEMENT.findall(f"{head}\n")}, data
 
@@ -160,29 +162,28 @@ def _xml(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
     def rows() -> Iterator[tuple[Cell, int | None]]:
         for *categories, count in root.iter("cell"):
             check([one.attrib["variable"] for one in categories] == variables, "a cell is of other variables")
-            withheld = count.tag == names.WITHHELD_STATUS
-            yield tuple(one.text or "" for one in categories), None if withheld else int(count.text or "")
+            is_suppressed = count.tag == names.WITHHELD_STATUS
+            yield tuple(one.text or "" for one in categories), None if is_suppressed else int(count.text or "")
 
     return variables, rows()
 
 
 def _sdmx(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
-    """By the structure beside it, which says what codes stand for."""
     structure = path.with_name(path.name.removesuffix(names.SDMX_CSV) + STRUCTURE)
     data = json.loads(structure.read_text(encoding="utf-8"))["data"]
     lists = {own["id"]: {code["id"]: sdmx_category(code) for code in own["codes"]} for own in data["codelists"]}
     concepts = {one["id"]: _annotation(one, "NAME", one["id"]) for one in data["conceptSchemes"][0]["concepts"]}
     dimensions = data["dataStructures"][0]["dataStructureComponents"]["dimensionList"]["dimensions"]
     of = [lists[d["localRepresentation"]["enumeration"].split(":")[-1].split("(")[0]] for d in dimensions]
-    kept = data["dataStructures"][0]
-    start = ["datastructure", f"{kept['agencyID']}:{kept['id']}({kept['version']})", "I"]
+    structure = data["dataStructures"][0]
+    start = ["datastructure", f"{structure['agencyID']}:{structure['id']}({structure['version']})", "I"]
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
     check(all(row[:3] == start for row in rows), "a row is of another structure")
     own, status = len(dimensions), header[3 + len(dimensions) + 1 :]
     check(header[3:] == [*(d["id"] for d in dimensions), "OBS_VALUE", *status], "it has other columns")
     check(status in ([], ["CONF_STATUS"]), "it has other columns")
-    check(all((row[-1] == "C") == (row[3 + own] == "") for row in rows) or not status, "a withheld cell has a value")
+    check(all((row[-1] == "C") == (row[3 + own] == "") for row in rows) or not status, "a suppressed cell has a value")
     cells = ((tuple(codes[c] for codes, c in zip(of, row[3:], strict=False)), _number(row[3 + own])) for row in rows)
     return [concepts[d["id"]] for d in dimensions], cells
 
@@ -192,16 +193,15 @@ def sdmx_category(code: dict[str, Any]) -> str:
 
 
 def as_it_was(text: str) -> str:
-    """A category without the apostrophe that keeps spreadsheets from running it."""
+    """A category without the apostrophe that stops spreadsheets from running it."""
     return text[1:] if text.startswith("'") and names.is_formula(text) else text
 
 
-def _annotation(told: dict[str, Any], kind: str, default: str) -> str:
-    return next((str(one["title"]) for one in told.get("annotations", ()) if one["type"] == kind), default)
+def _annotation(expected_tables: dict[str, Any], kind: str, default: str) -> str:
+    return next((str(one["title"]) for one in expected_tables.get("annotations", ()) if one["type"] == kind), default)
 
 
 def _sheet(content: bytes) -> list[list[str]]:
-    """The texts of each row; of a cell that is empty an empty one."""
     rows = []
     for row in ElementTree.fromstring(content).iter(f"{_XLSX}row"):
         texts: dict[int, str] = {}

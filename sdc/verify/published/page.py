@@ -1,4 +1,4 @@
-"""The page of a release, as readers see it: its rows and links, and the numbers that stand in it."""
+"""Check the page of a release as readers see it: rows, links and numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNSEEN = ("script", "style")
 
 
 class _Page(HTMLParser):
-    """Its text, without that of rows and of what nobody sees, and of each row of a table the text and the links."""
+    """The visible text outside rows, and the text and links of each table row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class _Page(HTMLParser):
 
 
 def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
-    """Why a page has other tables, files, titles or texts than the metadata, or a number that these do not have."""
+    """Why a page has other tables, files, titles or texts than the metadata, or a number that these lack."""
     tables, found = dict[tuple[str, ...], list[Mapping[str, Any]]](), _Page()
     found.feed(page)
     for file in metadata["resources"]:
@@ -55,19 +55,18 @@ def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
         fields = (field for file in files for field in file.get("schema", {}).get("fields", ()))
         called = {field["name"]: field.get("title") or field["name"] for field in fields}
         of_files = ([file.get(what) for what in ("path", "format", "bytes", names.IN_PART)] for file in files)
-        said = [*own, *called.values(), len(own), *of_files]
+        expected = [*own, *called.values(), len(own), *of_files]
         same = text[0] == (", ".join(called[v] for v in own) or "total") + part_of(files[0])
-        if not same or paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(said):
-            return f"says other things of {'*'.join(own) or 'the total'} than its metadata"
+        if not same or paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(expected):
+            return f"and its metadata differ on {'*'.join(own) or 'the total'}"
     texts = {metadata["title"], metadata["description"], *metadata.get("notes", ())}
     if not texts | {metadata[key] for key in ("population", "period", "published") if key in metadata} <= {*found.text}:
         return "has other titles or texts than its metadata"
-    said = [*links, *(value for key, value in metadata.items() if key != "resources")]
-    if not _numbers([*found.text, *found.rows[0][0]]) <= _numbers(said):
-        return "tells numbers that its metadata do not"
+    expected = [*links, *(value for key, value in metadata.items() if key != "resources")]
+    if not _numbers([*found.text, *found.rows[0][0]]) <= _numbers(expected):
+        return "has numbers that its metadata do not have"
     return ""
 
 
 def _numbers(some: list[Any]) -> set[str]:
-    """All that stand in what is written of some things."""
     return {number.replace(",", "") for one in some for number in _NUMBER.findall(str(one))}

@@ -1,4 +1,4 @@
-"""What release/ publishes, read back and compared with the table and the certificate; what writes it is not used."""
+"""Read release/ back and compare it with the table and the certificate, without the writers' code."""
 
 import hashlib
 from collections import Counter
@@ -21,24 +21,26 @@ from sdc.verify.published.texts import check_texts, texts_by, texts_in
 
 
 def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
-    """What release/ holds: exact marginals of the table and rounded totals of weights, and no other file.
+    """Check that release/ has exact marginals and rounded totals of weights only; return its sub-tables, and if it has
+    counts.
 
-    Each sub-table is there as CSV or Parquet at least. And whether counts are among them.
+    Each sub-table is there at least as CSV or Parquet.
     """
     totals = read_totals(evidence)
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
     listed_tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
     tables = [resource for resource in listed_tables if names.IN_PART not in resource]
     public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
-    # a level that was tried for what may be coarsened may follow from what was published before
-    evidence.hidden -= evidence.tried.intersection([v for of in public for v in evidence.levels.telling(of)])
-    told = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
+    # a level tried for recoding may follow from an earlier publication
+    evidence.hidden -= evidence.tried.intersection([v for of in public for v in evidence.levels.finest(of)])
+    listed_cells = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
     listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
     check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
-    marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
+    # computed once for all files of a sub-table
+    marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))
     for file in [*listed_tables, *others]:
         sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
         check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
@@ -50,16 +52,18 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
         for stem, of in {stem_of(path): of for path, of in read}.items():
             *columns, counts = marginal(of).values()
             cells = zip(zip(*columns, strict=True), map(int, counts), strict=True)
-            told[stem] = evidence.levels.telling(of), dict(cells)
-        check_formats(partial(evidence.file, names.RELEASE), [*listed_tables, *others], told)
-    check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
+            listed_cells[stem] = evidence.levels.finest(of), dict(cells)
+        check_formats(partial(evidence.file, names.RELEASE), [*listed_tables, *others], listed_cells)
+    check(metadata.get("weighted") == _metadata_of(totals), "its entry on weights is wrong")
     shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
     own = {v for v, c in evidence.categories.items() if any(" or " in label or " to " in label for label in c)}
     own |= frozenset[str]().union(*(fact.view for fact in evidence.in_part.facts))
-    own &= frozenset[str]().union(*shown) & frozenset[str]().union(*(evidence.levels.told[v] for v in evidence.listed))
-    lists = [] if evidence.says_listed is None else [v for v in evidence.categories if v in own - evidence.hidden]
-    check(metadata.get(names.CODE_LISTS, []) == lists, "what it says of code lists is not so")
-    check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
+    own &= frozenset[str]().union(*shown) & frozenset[str]().union(
+        *(evidence.levels.implied[v] for v in evidence.listed)
+    )
+    lists = [] if evidence.recorded_lists is None else [v for v in evidence.categories if v in own - evidence.hidden]
+    check(metadata.get(names.CODE_LISTS, []) == lists, "its code lists are wrong")
+    check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "its levels are wrong")
     _check_sums(evidence)
     page = evidence.file(names.RELEASE, names.INDEX)
     check(not (why := why_not_of(page.read_text(encoding="utf-8"), metadata)), f"{evidence.path} {why}")
@@ -70,27 +74,27 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
 def _check_parts(
     evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]], public: list[SubTable]
 ) -> dict[str, tuple[list[str], Cells]]:
-    """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld.
+    """Each suppressed table is published as CSV or Parquet with all its cells but the suppressed ones.
 
-    Its variables and cells by how its files are called.
+    Returns variables and cells by stem.
     """
     listed = dict[str, tuple[list[str], Cells]]()
     views = {evidence.levels.closed(fact.view - evidence.hidden): fact for fact in evidence.in_part.facts}
     totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
     found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
-    check({*found} == {*views}, "what goes out in part is not what the certificate is of")
+    check({*found} == {*views}, "the suppressed tables are not those of the certificate")
     rounded = {evidence.levels.closed(view - evidence.hidden): own for view, own in evidence.in_part.rounded.items()}
-    withheld = {view: fact for view, fact in views.items() if view not in rounded}
+    suppressed = {view: fact for view, fact in views.items() if view not in rounded}
     read = {view for resource, view in zip(resources, found, strict=True) if names.is_read(resource["path"])}
-    check(read == {*views}, "what goes out in part is not all there as CSV or Parquet, so that it cannot be verified")
+    check(read == {*views}, "a suppressed table is missing as CSV or Parquet, so that it cannot be verified")
     for resource, view in zip(resources, found, strict=True):
-        own = evidence.levels.telling(view)
+        own = evidence.levels.finest(view)
         size = int(np.prod([len(evidence.categories[v]) for v in own]))
-        said: dict[str, Any] = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
+        content: dict[str, Any] = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
         if view in rounded:
-            margins = [evidence.levels.telling(margin - evidence.hidden) for margin in rounded[view].margins]
-            said = {"cells": size, names.ROUNDED_TO: rounded[view].base, names.MARGINS: margins}
-        check(resource[names.IN_PART] == said, f"{resource['path']}: what is said of its cells is not so")
+            margins = [evidence.levels.finest(margin - evidence.hidden) for margin in rounded[view].margins]
+            content = {"cells": size, names.ROUNDED_TO: rounded[view].base, names.MARGINS: margins}
+        check(resource[names.IN_PART] == content, f"{resource['path']}: its numbers of cells are wrong")
         if not names.is_read(resource["path"]):
             continue
         columns = evidence.read_columns(names.RELEASE, resource["path"])
@@ -102,76 +106,76 @@ def _check_parts(
             measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
             listed[stem_of(resource["path"])] = own, {**near}
         else:
-            told = _listed_in_part(evidence, view, withheld, public, totals)
-            shown = {cell: told.get(cell, 0) for cell in every if zeros or told.get(cell, 0) != 0}
-            said_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
-            expected = [(*map(written, cell), *said) for cell, said in said_of.items()]
+            listed_cells = _listed_in_part(evidence, view, suppressed, public, totals)
+            shown = {cell: listed_cells.get(cell, 0) for cell in every if zeros or listed_cells.get(cell, 0) != 0}
+            content_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
+            expected = [(*map(written, cell), *content) for cell, content in content_of.items()]
             measures = [names.COUNT, names.STATUS]
-            listed[stem_of(resource["path"])] = own, told
+            listed[stem_of(resource["path"])] = own, listed_cells
         check([*columns] == [*own, *measures], f"{evidence.path} has other columns")
         texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
-        check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
+        check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the suppressed marginal")
     return listed
 
 
 def _listed_in_part(
     evidence: EvidenceFolder, view: SubTable, parts: Mapping[SubTable, Fact], public: list[SubTable], totals: bool
 ) -> dict[Cell, int | None]:
-    """The count of each cell with records, and of each total where these are listed; none of what is withheld.
+    """The count of each cell with records and of each listed total; None if suppressed.
 
-    A total is told where none of its cells is withheld, or where another public sub-table tells it, whole or in part.
+    A total is given if none of its cells is suppressed, or if another public sub-table gives it.
     """
-    own, told = evidence.levels.telling(view), dict[Cell, int | None]()
+    own, listed_cells = evidence.levels.finest(view), dict[Cell, int | None]()
     *columns, counts = _marginal(evidence, view).values()
     for *cell, count in zip(*columns, counts, strict=True):
-        for asked in totals_of(cell, totals):
-            told[asked] = (told.get(asked) or 0) + int(count)
+        for total in totals_of(cell, totals):
+            listed_cells[total] = (listed_cells.get(total) or 0) + int(count)
     hidden = zip(*([evidence.categories[v][c] for c in parts[view].cells[v]] for v in own), strict=True)
-    withheld = {asked for cell in hidden for asked in totals_of(cell, totals)}
-    smaller = [one for one in parts if {*evidence.levels.telling(one)} < {*own}]
+    suppressed = {total for cell in hidden for total in totals_of(cell, totals)}
+    smaller = [one for one in parts if {*evidence.levels.finest(one)} < {*own}]
     for other in smaller:
-        place = [own.index(v) for v in evidence.levels.telling(other)]
+        place = [own.index(v) for v in evidence.levels.finest(other)]
         listed = _listed_in_part(evidence, other, parts, public, totals)
         without = [k for k in range(len(own)) if k not in place]
-        withheld = {
+        suppressed = {
             cell
-            for cell in withheld
+            for cell in suppressed
             if any(cell[k] != names.TOTAL for k in without) or listed.get(tuple(cell[k] for k in place), 0) is None
         }
-    for asked in withheld:
-        kept = [v for v, category in zip(own, asked, strict=True) if category != names.TOTAL]
-        if not is_within(evidence.levels.closed(frozenset(kept)), [frozenset(), *public]):
-            told[asked] = None
-    return told
+    for total in suppressed:
+        variables = [v for v, category in zip(own, total, strict=True) if category != names.TOTAL]
+        if not is_within(evidence.levels.closed(frozenset(variables)), [frozenset(), *public]):
+            listed_cells[total] = None
+    return listed_cells
 
 
 def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: int, totals: bool) -> Counter[Cell]:
-    """The rounded count of each cell, as the certificate has it, and of each total where these are listed."""
-    told = Counter[Cell]()
+    """The rounded count of each cell, as the certificate has it, and of each listed total."""
+    listed_cells = Counter[Cell]()
     cells = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
     for cell, high in zip(cells, fact.high.tolist(), strict=True):
-        for asked in totals_of(cell, totals):
-            told[asked] += high - base + 1
-    return told
+        for total in totals_of(cell, totals):
+            listed_cells[total] += high - base + 1
+    return listed_cells
 
 
 def _check_texts(evidence: EvidenceFolder, metadata: dict[str, Any], published: SubTable) -> None:
-    """Labels, titles and texts are in each file those of the config in the manifest."""
+    """Labels, titles and texts in each file are those of the config in the manifest."""
     config = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)["config"]
     evidence.file(names.RELEASE, names.METADATA)
     categories = {v: own for v, own in evidence.categories.items() if v in published}
-    told, own = texts_by(metadata), texts_in(config, categories)
-    same = told == own._replace(variables={v: own.variables[v] for v in told.variables})
+    listed_cells, own = texts_by(metadata), texts_in(config, categories)
+    same = listed_cells == own._replace(variables={v: own.variables[v] for v in listed_cells.variables})
     check(same, "it has other labels, titles or texts than the config")
     check_texts(partial(evidence.file, names.RELEASE), metadata, own)
 
 
 def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
-    """Of each published level and each finest published variable that tells it, which category is in which."""
+    """Each published level by each finest published variable that implies it: which category is in which."""
     published, found = frozenset[str]().union(*public) - evidence.hidden, list[dict[str, Any]]()
     for axis in evidence.axes:
-        for fine in evidence.levels.telling(published & evidence.levels.told[axis]):
-            for level in (v for v in evidence.categories if v in published & evidence.levels.told[fine] - {fine}):
+        for fine in evidence.levels.finest(published & evidence.levels.implied[axis]):
+            for level in (v for v in evidence.categories if v in published & evidence.levels.implied[fine] - {fine}):
                 within = dict(enumerate(evidence.levels.group(fine, level).tolist()))
                 categories = {evidence.categories[fine][c]: evidence.categories[level][g] for c, g in within.items()}
                 found.append({"variable": level, "of": fine, "categories": categories})
@@ -179,7 +183,7 @@ def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, 
 
 
 def _check_sums(evidence: EvidenceFolder) -> None:
-    """Every file but those of the checksums is in them, as it is; what signs them, where anything does, is of them."""
+    """The checksums list every other file; the signatures, if any, are of the checksums."""
     folder = evidence.file(names.RELEASE, names.SUMS).parent
     listed = check_sums(folder)
     if not any((folder / name).exists() for name in names.SIGNED):
@@ -187,7 +191,7 @@ def _check_sums(evidence: EvidenceFolder) -> None:
     key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
     evidence.file(names.RELEASE, names.SIGNATURE)
     check_signature(folder, key, f"the key in {names.PUBLIC_KEY}")
-    if (folder / names.STATEMENT).exists():  # of earlier builds there is none
+    if (folder / names.STATEMENT).exists():  # earlier versions have none
         evidence.file(names.RELEASE, names.STATEMENT)
         check_statement(folder, key, listed)
 
@@ -195,7 +199,7 @@ def _check_sums(evidence: EvidenceFolder) -> None:
 def _is_counted(
     evidence: EvidenceFolder, path: str, subtable: SubTable, marginal: dict[str, list[str]], totals: Totals
 ) -> bool:
-    """Whether a file has counts; it holds what it is to hold, value by value."""
+    """Whether a file has counts; its content is compared value by value."""
     columns = evidence.read_columns(names.RELEASE, path)
     written = names.in_csv if evidence.path.suffix == ".csv" else str
     expected = {v: [*map(written, column)] for v, column in marginal.items()}
@@ -208,8 +212,7 @@ def _is_counted(
     return names.COUNT in columns
 
 
-def _told(totals: Totals) -> dict[str, int] | None:
-    """What the metadata has to say of totals."""
+def _metadata_of(totals: Totals) -> dict[str, int] | None:
     if totals.weights is None:
         return None
     whole = _whole_total(totals)
@@ -217,7 +220,6 @@ def _told(totals: Totals) -> dict[str, int] | None:
 
 
 def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, Any]) -> dict[str, list[str]]:
-    """The marginal with the cells without records and with the totals, where these are listed too."""
     cells = _marginal(evidence, subtable)
     totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
     if not totals and not zeros:
@@ -225,36 +227,35 @@ def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, An
     *columns, counts = cells.values()
     added = Counter[tuple[str, ...]]()
     for *cell, count in zip(*columns, counts, strict=True):
-        for asked in product(*((category, names.TOTAL) if totals else (category,) for category in cell)):
-            added[asked] += int(count)
+        for total in product(*((category, names.TOTAL) if totals else (category,) for category in cell)):
+            added[total] += int(count)
     every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in cells if v in subtable))
     rows = [(*cell, str(added[cell])) for cell in every if zeros or cell in added]
     return dict(zip(cells, map(list, zip(*rows, strict=True)), strict=True)) if rows else cells
 
 
 def _totals_of(evidence: EvidenceFolder, totals: Totals, subtable: SubTable) -> list[str]:
-    """What a file has to say of a sub-table whose totals go out: of each cell with records, in order."""
+    """The expected totals of a sub-table, for each cell with records, in order."""
     path: Path = evidence.path
     check(subtable in totals.of, f"{path} has totals of weights, which were not judged")
-    kept = evidence.levels.columns(evidence.table, subtable)
-    sums = folded(np.add, kept, 0 * totals.weights, totals.weights)
-    group = keys_of(kept, 0 * totals.weights)
+    columns = evidence.levels.columns(evidence.table, subtable)
+    sums = folded(np.add, columns, 0 * totals.weights, totals.weights)
+    group = keys_of(columns, 0 * totals.weights)
     _, first = np.unique(group, return_index=True)
     return [str(total // names.UNIT) for total in rounded(sums[first], totals.base)]
 
 
 def _whole_total(totals: Totals) -> int | None:
-    """The rounded total of all records; None where it does not go out."""
+    """The rounded total of all records; None if suppressed."""
     whole = rounded(int(totals.weights.sum()), totals.base) // names.UNIT if totals.of else 0
     return whole if frozenset() in totals.of else None
 
 
 def _marginal(evidence: EvidenceFolder, subtable: SubTable) -> dict[str, list[str]]:
-    """Its non-zero cells by names, in order, and their counts."""
-    kept = {v: evidence.table[v] for v in evidence.levels.telling(subtable)}
-    group = keys_of(kept.values(), 0 * evidence.counts)
+    columns = {v: evidence.table[v] for v in evidence.levels.finest(subtable)}
+    group = keys_of(columns.values(), 0 * evidence.counts)
     rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
-    rows[group] = np.arange(len(group))  # of each cell some row
+    rows[group] = np.arange(len(group))  # some row of each cell
     np.add.at(counts, group, evidence.counts)
-    named = {v: [evidence.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
+    named = {v: [evidence.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in columns.items()}
     return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}

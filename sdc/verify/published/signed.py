@@ -1,4 +1,4 @@
-"""The checksums of a release, their signature, and signed statements of in-toto, checked by a public key."""
+"""Check the checksums of a release, their signature, and signed in-toto statements with a public key."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ Digests = dict[str, str]  # SHA-256 of files, by name
 
 
 def key_of(pem: bytes) -> Ed25519PublicKey:
-    """ValueError where it is no public key of Ed25519 in PEM."""
+    """ValueError unless the text is an Ed25519 public key in PEM."""
     try:
         key = load_pem_public_key(pem)
     except UnsupportedAlgorithm as error:
@@ -33,12 +33,12 @@ def digest_of(path: Path) -> str:
 
 
 def check_sums(folder: Path) -> Digests:
-    """Every file but those of the checksums is in them, as it is, and no other is; what they list."""
+    """The checksums list every other file with its digest, and no more; return them."""
     lines = (folder / names.SUMS).read_text(encoding="utf-8").splitlines()
     listed = {name: sha for sha, _, name in (line.partition("  ") for line in lines)}
     there = {path.name: path for path in folder.iterdir() if path.name not in names.OF_SUMS}
     for name in sorted(listed.keys() | there.keys()):
-        check(name in listed, f"{name} is not listed in {names.SUMS}; take it out, or ask where it is from")
+        check(name in listed, f"{name} is not listed in {names.SUMS}; take it out, or find out where it is from")
         check(name in there, f"{name} is listed in {names.SUMS} and is not there; get it again")
         is_same = there[name].is_file() and digest_of(there[name]) == listed[name]
         check(is_same, f"{name} is not what {names.SUMS} lists; its checksums are not those of the files")
@@ -46,7 +46,7 @@ def check_sums(folder: Path) -> Digests:
 
 
 def check_signature(folder: Path, key: Ed25519PublicKey, whose: str) -> None:
-    """The checksums are signed by the key, and the folder has no other."""
+    """The checksums are signed by the key, and the folder has no other key."""
     text = (folder / names.SIGNATURE).read_text(encoding="utf-8")
     signature = base64.b64decode(text)
     check(text == f"{_base64(signature)}\n", f"{names.SIGNATURE} is not one signature in base64; get it again")
@@ -58,7 +58,7 @@ def check_signature(folder: Path, key: Ed25519PublicKey, whose: str) -> None:
 
 
 def read_statement(path: Path, key: Ed25519PublicKey) -> dict[str, Any]:
-    """What the envelope holds, which says that all passed; ValueError where another key signed it, or it is no such."""
+    """The statement that all checks passed; ValueError for another signer or content."""
     text = path.read_text(encoding="utf-8")
     envelope = json.loads(text)
     payload, (signature,) = base64.b64decode(envelope["payload"]), envelope["signatures"]
@@ -66,7 +66,7 @@ def read_statement(path: Path, key: Ed25519PublicKey) -> dict[str, Any]:
     sig = base64.b64decode(signature["sig"])
     _require(key, sig, signed, f"{path.name} is not signed by the key that signed {names.SUMS}; get it again")
     keyid = hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
-    # what is around the payload is not signed: there is one way to write it
+    # the envelope is not signed: only one spelling is accepted
     by = [{"keyid": keyid, "sig": _base64(sig)}]
     around = {"payload": _base64(payload), "payloadType": names.PAYLOAD_TYPE, "signatures": by}
     one_way = json.dumps(around, sort_keys=True, separators=(",", ":")) + "\n"
@@ -74,12 +74,12 @@ def read_statement(path: Path, key: Ed25519PublicKey) -> dict[str, Any]:
     statement: dict[str, Any] = json.loads(payload)
     kinds = statement["_type"], statement["predicateType"], statement["predicate"]["result"]
     passed = names.STATEMENT_TYPE, names.RESULT_TYPE, names.PASSED
-    check(kinds == passed, f"{path.name} does not say that the last check passed; get it again")
+    check(kinds == passed, f"{path.name} does not state that the last check passed; get it again")
     return statement
 
 
 def _require(key: Ed25519PublicKey, signature: bytes, content: bytes, what: str) -> None:
-    """ValueError, what is wrong, where the signature is of other bytes or by another key."""
+    """ValueError if the signature is of other bytes or by another key."""
     try:
         key.verify(signature, content)
     except InvalidSignature as error:
@@ -91,33 +91,33 @@ def _base64(content: bytes) -> str:
 
 
 def check_subjects(statement: dict[str, Any], own: Digests, path: Path) -> None:
-    """It is of these files, and of no others."""
-    said = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
-    other = min((name for name, sha in {*said.items()} ^ {*own.items()}), default="")
+    """The statement is of exactly these files."""
+    stated = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    other = min((name for name, sha in {*stated.items()} ^ {*own.items()}), default="")
     check(not other, f"{path.name} is of another folder: {other} is another there; get the statement of this one")
 
 
 def version_of(statement: dict[str, Any]) -> str:
-    """Of the software that checked it."""
+    """The version of sdc that checked the files."""
     uri: str = statement["predicate"]["configuration"][0]["uri"]
     check(uri.startswith(names.CHECKER), f"{names.STATEMENT} names no version of sdc; get it again")
     return uri.removeprefix(names.CHECKER)
 
 
 def check_statement(folder: Path, key: Ed25519PublicKey, listed: Digests) -> str:
-    """The statement is signed by the key and of all that the checksums list; the version that checked it."""
+    """The statement has this signer and covers all checksums; return the version that checked it."""
     path = folder / names.STATEMENT
     statement = read_statement(path, key)
     check_subjects(statement, {**listed, names.SUMS: digest_of(folder / names.SUMS)}, path)
     metadata = json.loads((folder / names.METADATA).read_text(encoding="utf-8"))
-    said = {what: metadata[what] for what in ("title", "period") if what in metadata}
+    stated = {what: metadata[what] for what in ("title", "period") if what in metadata}
     titled = next(one.get("annotations") for one in statement["subject"] if one["name"] == names.SUMS)
-    check(titled == said, f"{path.name} has another title or period than {names.METADATA}; get it again")
+    check(titled == stated, f"{path.name} has another title or period than {names.METADATA}; get it again")
     return version_of(statement)
 
 
 def check_evidence(run: Path, manifest: dict[str, Any], key: Ed25519PublicKey) -> None:
-    """The confidential statement is of this release and of the files, config, data and verdict that it is by."""
+    """The confidential statement is of this release and of its files, config, data and verdict."""
     path = run / names.CONFIDENTIAL_STATEMENT
     statement = read_statement(path, key)
     stages = (run / stage["name"] for stage in manifest["stages"] if stage["name"] != names.RELEASE)
@@ -129,14 +129,14 @@ def check_evidence(run: Path, manifest: dict[str, Any], key: Ed25519PublicKey) -
     same = same and _is_within(config["annotations"], manifest["config"])
     check(same, f"{path.name} is by another config, data or code than {names.MANIFEST}; run the build again")
     verdict = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
-    said = next(one["annotations"] for one in statement["subject"] if one["name"] == verdict)
+    stated = next(one["annotations"] for one in statement["subject"] if one["name"] == verdict)
     assessed = json.loads((run / verdict).read_text(encoding="utf-8"))
     own = {what: assessed[what] for what in names.VERDICT}
-    check(said == own, f"{path.name} has another verdict than {verdict}; run the build again")
+    check(stated == own, f"{path.name} has another verdict than {verdict}; run the build again")
 
 
-def _is_within(said: Any, whole: Any) -> bool:
-    """Whether a config says all of it; where data lie is not said."""
-    if isinstance(said, dict) and isinstance(whole, dict):
-        return all(key in whole and _is_within(value, whole[key]) for key, value in said.items())
-    return bool(said == whole)
+def _is_within(stated: Any, whole: Any) -> bool:
+    """Whether a config contains all entries; places of data are not stated."""
+    if isinstance(stated, dict) and isinstance(whole, dict):
+        return all(key in whole and _is_within(value, whole[key]) for key, value in stated.items())
+    return bool(stated == whole)

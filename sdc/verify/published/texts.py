@@ -1,4 +1,4 @@
-"""Labels, titles and texts of published files, read back and compared with what a config says; no writer is used."""
+"""Read labels, titles and texts of published files and compare them with the config, without the writers' code."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from sdc import run_format as names
 from sdc.verify.core.levels import check
 from sdc.verify.published.formats import as_it_was, px_statements, sdmx_category, sheets_of, stem_of
 
-# title or titles; facts and notes; of each variable its label, its note and unit, and what each category is called
+# title or titles; facts and notes; label, note, unit and category labels of each variable
 Texts = namedtuple("Texts", "titles about variables")
 _FACTS, _KIND = ("population", "period"), re.compile("(Population|Reference period|Source|Licence|Contact): ")
 _NO_VALUE = re.compile("Cells that have no value( and no status)? have no records.")
@@ -24,18 +24,18 @@ _WORDS = {"@type", "@context", "conformsTo", "encodingFormat", "dcat:mediaType",
 
 
 def texts_in(config: Mapping[str, Any], categories: Mapping[str, Iterable[str]]) -> Texts:
-    """What a config tells readers of a table with these categories."""
+    """The texts of a config for a table with these categories."""
     about, labels = config.get("publication") or {}, (config.get("labels") or {}).get("variables") or {}
     facts = [about.get(what) for what in (*_FACTS, "source", "licence", "contact")]
     variables = dict[str, Any]()
     for v, own in categories.items():
         label, note, unit, called = (labels.get(v, {}).get(key) for key in ("label", "note", "unit", "categories"))
-        variables[v] = _told(v, label, note, unit, ((c, (called or {}).get(c)) for c in own))
+        variables[v] = _texts_of(v, label, note, unit, ((c, (called or {}).get(c)) for c in own))
     return Texts([about.get("title") or config["name"]], [*filter(None, [*facts, *about.get("notes", ())])], variables)
 
 
 def texts_by(metadata: Mapping[str, Any]) -> Texts:
-    """What the metadata of a release tell; ValueError where they tell two things of a variable."""
+    """The texts in the metadata of a release; ValueError if two entries of a variable differ."""
     listed = [one for key in ("sources", "licenses", "contributors") for one in metadata.get(key, ())]
     facts = [*map(metadata.get, _FACTS), *(one.get("path") or one.get("title") or one["name"] for one in listed)]
     variables = dict[str, Any]()
@@ -43,18 +43,18 @@ def texts_by(metadata: Mapping[str, Any]) -> Texts:
         if "constraints" in one:
             called = {category["value"]: category["label"] for category in one.get("categories", ())}
             own = ((c, called.get(c)) for c in one["constraints"]["enum"])
-            told = _told(one["name"], one.get("title"), one.get("description"), one.get("unit"), own)
-            check(variables.setdefault(one["name"], told) == told, f"it tells two things of {one['name']}")
+            texts = _texts_of(one["name"], one.get("title"), one.get("description"), one.get("unit"), own)
+            check(variables.setdefault(one["name"], texts) == texts, f"it describes {one['name']} in two ways")
     return Texts([metadata["title"]], [*filter(None, [*facts, *metadata.get("notes", ())])], variables)
 
 
-def _told(name: str, label: Any, note: Any, unit: Any, called: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
+def _texts_of(name: str, label: Any, note: Any, unit: Any, called: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
     named = [(c, c if text is None else text) for c, text in called]
     return name if label is None else label, ", ".join(filter(None, (note, unit))), named
 
 
 def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own: Texts) -> None:
-    """Every file tells what is told of its table, or of all tables; the dictionary may have levels beside."""
+    """Every file has the texts of its table, or of all tables; the dictionary may have levels too."""
     more = [(names.TOTAL, names.TOTAL)] if metadata.get(names.TOTALS) else []
     listed = {v: (label, note, [*called, *more]) for v, (label, note, called) in own.variables.items()}
     titles, notes = dict[str, str](), _plain(own.about)
@@ -68,7 +68,7 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
             found = reader(file_of(path))
             expected = {titles[stem_of(path)]}, _plain(own.about) | also, {v: listed[v] for v in file[names.SUB_TABLE]}
             same = ({*found.titles}, _plain(found.about), found.variables) == expected
-            check(same, f"{path} has other labels, titles or texts than the config says")
+            check(same, f"{path} has other labels, titles or texts than the config")
     with file_of(names.DICTIONARY).open(encoding="utf-8", newline="") as file:
         _check_dictionary([*csv.reader(file, strict=True)], own.variables, metadata, names.in_csv)
     if any(one["path"] == names.WORKBOOK for one in metadata["resources"]):
@@ -76,19 +76,18 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
         rows = sheets["Contents"][1:]
         same = [row[1] for row in rows if len(row) > 1] == [*titles.values()]
         same = same and _plain(row[0] for row in rows if len(row) == 1) == notes
-        check(same, f"{names.WORKBOOK} has other titles or texts than the config says")
+        check(same, f"{names.WORKBOOK} has other titles or texts than the config")
         of_tables = {v: listed[v] for v in texts_by(metadata).variables}
         _check_dictionary(sheets["Data dictionary"], of_tables, metadata, str)
     lines = file_of(names.GUIDE).read_text(encoding="utf-8").splitlines()
-    said = {*lines, *(_KIND.sub("", line, count=1) for line in lines)}
-    same = lines[0].startswith(f"{own.titles[0]}: {len(titles)} ") and {*own.about} <= said
-    check(same, f"{names.GUIDE} has another title or other texts than the config says")
+    statements = {*lines, *(_KIND.sub("", line, count=1) for line in lines)}
+    same = lines[0].startswith(f"{own.titles[0]}: {len(titles)} ") and {*own.about} <= statements
+    check(same, f"{names.GUIDE} has another title or other texts than the config")
     for name in names.CATALOGUES:
         _check_catalogue(json.loads(file_of(name).read_text(encoding="utf-8")), metadata, name)
 
 
 def _plain(about: Iterable[str]) -> set[str]:
-    """Each text without what a format has before it, or between two."""
     parts = (part for text in about for part in _KIND.sub("", text, count=1).split(" # "))
     return {_KIND.sub("", part, count=1) for part in parts if not _NO_VALUE.fullmatch(part)}
 
@@ -98,16 +97,16 @@ def _check_dictionary(
 ) -> None:
     found = dict[str, Any]()
     for v, place, category, called, label, unit, note in ([*row, "", ""][:7] for row in rows[1:]):
-        told = found.setdefault(v, (label, ", ".join(filter(None, (note, unit))), []))
-        check(int(place) == len(told[2]) + 1 and told[0] == label, f"the data dictionary lists {v} otherwise")
-        told[2].append((category, called))
+        texts = found.setdefault(v, (label, ", ".join(filter(None, (note, unit))), []))
+        check(int(place) == len(texts[2]) + 1 and texts[0] == label, f"the data dictionary lists {v} otherwise")
+        texts[2].append((category, called))
     expected = {
         written(v): (written(label), note, [(written(c), written(text)) for c, text in called])
         for v, (label, note, called) in own.items()
     }
     levels = {one["variable"] for one in metadata.get(names.LEVELS, ())}
     same = {**found, **expected} == found and found.keys() - expected.keys() <= levels
-    check(same, "the data dictionary has other labels than the config says")
+    check(same, "the data dictionary has other labels than the config")
 
 
 def _json_stat(path: Path) -> Texts:
@@ -117,20 +116,20 @@ def _json_stat(path: Path) -> Texts:
         index, called = one["category"]["index"], one["category"]["label"]
         check(size == len(index) and called.keys() == {*index}, f"{v} has other labels than categories")
         note, unit = "".join(one.get("note", ())), one.get("extension", {}).get("unit")
-        variables[v] = _told(v, one["label"], note, unit, ((c, called[c]) for c in index))
+        variables[v] = _texts_of(v, one["label"], note, unit, ((c, called[c]) for c in index))
     more = {key: text for key, text in content.get("extension", {}).items() if key not in ("measure", "status")}
     about = [content.get("source", ""), *more.values(), *content.get("note", ())]
     return Texts([content["label"]], filter(None, about), variables)
 
 
 def _px(path: Path) -> Texts:
-    said, variables = px_statements(path)[0], dict[str, Any]()
-    for label in (*said.get(("STUB", ""), ()), *said.get(("HEADING", ""), ())):
-        called = zip(said["CODES", label], said["VALUES", label], strict=True)
-        (name,) = said["VARIABLECODE", label]
-        variables[name] = _told(name, label, "".join(said.get(("NOTE", label), ())), "", called)
-    about = (text for key in ("SOURCE", "CONTACT", "REFPERIOD", "NOTE") for text in said.get((key, ""), ()))
-    return Texts([*said["TITLE", ""], *said["SUBJECT-AREA", ""]], about, variables)
+    statements, variables = px_statements(path)[0], dict[str, Any]()
+    for label in (*statements.get(("STUB", ""), ()), *statements.get(("HEADING", ""), ())):
+        called = zip(statements["CODES", label], statements["VALUES", label], strict=True)
+        (name,) = statements["VARIABLECODE", label]
+        variables[name] = _texts_of(name, label, "".join(statements.get(("NOTE", label), ())), "", called)
+    about = (text for key in ("SOURCE", "CONTACT", "REFPERIOD", "NOTE") for text in statements.get((key, ""), ()))
+    return Texts([*statements["TITLE", ""], *statements["SUBJECT-AREA", ""]], about, variables)
 
 
 def _xml(path: Path) -> Texts:
@@ -139,8 +138,8 @@ def _xml(path: Path) -> Texts:
     variables = dict[str, Any]()
     for one in root.iter("variable"):
         called = ((category.text or "", category.get("label")) for category in one)
-        name, *told = map(one.get, ("name", "label", "note", "unit"))
-        variables[name or ""] = _told(name or "", told[0], told[1], told[2], called)
+        name, *texts = map(one.get, ("name", "label", "note", "unit"))
+        variables[name or ""] = _texts_of(name or "", texts[0], texts[1], texts[2], called)
     return Texts([root.attrib["title"]], about, variables)
 
 
@@ -149,7 +148,9 @@ def _csvw(path: Path) -> Texts:
     for one in (one for one in content["tableSchema"]["columns"] if "qb:codeList" in one):
         (name,), concepts = one["titles"], one["qb:codeList"]["skos:hasTopConcept"]
         called = ((as_it_was(c["skos:notation"]), c["skos:prefLabel"]) for c in concepts)
-        variables[name] = _told(name, one["dc:title"], one.get("dc:description"), one.get("schema:unitText"), called)
+        variables[name] = _texts_of(
+            name, one["dc:title"], one.get("dc:description"), one.get("schema:unitText"), called
+        )
     keys = ("dc:temporal", "dc:source", "dc:license", "dc:publisher", "dc:description")
     about = [*filter(None, map(content.get, keys)), *content.get("rdfs:comment", ())]
     return Texts([content["dc:title"]], about, variables)
@@ -159,27 +160,28 @@ def _sdmx(path: Path) -> Texts:
     data, variables = json.loads(path.read_text(encoding="utf-8"))["data"], dict[str, Any]()
     (scheme,), (structure,) = data["conceptSchemes"], data["dataStructures"]
     for concept, codes in zip(scheme["concepts"], data["codelists"], strict=False):
-        told = {one["type"]: one["title"] for one in concept.get("annotations", ())}
-        if "NAME" in told:
+        texts = {one["type"]: one["title"] for one in concept.get("annotations", ())}
+        if "NAME" in texts:
             check(codes["name"] == concept["name"], f"{concept['id']} has two names")
             called = ((sdmx_category(code), code["name"]) for code in codes["codes"])
-            variables[told["NAME"]] = _told(told["NAME"], concept["name"], told.get("NOTE"), told.get("UNIT"), called)
+            variables[texts["NAME"]] = _texts_of(
+                texts["NAME"], concept["name"], texts.get("NOTE"), texts.get("UNIT"), called
+            )
     about = (one["title"] for one in structure.get("annotations", ()))
     return Texts([scheme["name"], structure["name"]], about, variables)
 
 
 def _check_catalogue(content: Any, metadata: Mapping[str, Any], name: str) -> None:
-    """It tells nothing but what the metadata do, and of each file what they tell of that file."""
+    """A catalogue contains nothing but the metadata, and of each file only that file's."""
     files = {one["path"]: {*_known(one)} for one in metadata["resources"]}
-    of_all = {key: told for key, told in metadata.items() if key != "resources"}
+    of_all = {key: texts for key, texts in metadata.items() if key != "resources"}
     known = {*_beyond(of_all), "./", name, *(f"#publisher-{k}" for k in range(1, 9))}.union(*files.values())
     known |= {f"#{quote(one['name'])}" for one in metadata.get("licenses", ()) if "name" in one}
     strange = next(_beyond(content, known, files), None)
-    check(strange is None, f"{name} tells {strange!r}, and {names.METADATA} does not")
+    check(strange is None, f"{name} has {strange!r}, and {names.METADATA} does not")
 
 
 def _known(file: Mapping[str, Any]) -> Iterator[Any]:
-    """All that a catalogue may tell of a file."""
     own, path = ", ".join(file.get(names.SUB_TABLE, ())), quote(file["path"])
     yield from (*_beyond(file), path, stem_of(path), f"by {own}", f"{file.get('bytes')} B")
     yield file.get("hash", "").removeprefix(names.SHA256)
@@ -188,24 +190,24 @@ def _known(file: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def part_of(file: Mapping[str, Any]) -> str:
-    """What follows the name of a table that is rounded, or of which cells are withheld."""
-    if (told := file.get(names.IN_PART)) is None:
+    """The suffix of a rounded or suppressed table's name."""
+    if (texts := file.get(names.IN_PART)) is None:
         return ""
-    if names.ROUNDED_TO in told:
-        return f" (rounded to multiples of {told[names.ROUNDED_TO]:,})"
-    return f" (in part: {told[names.WITHHELD_STATUS]:,} of {told['cells']:,} cells withheld)"
+    if names.ROUNDED_TO in texts:
+        return f" (rounded to multiples of {texts[names.ROUNDED_TO]:,})"
+    return f" (in part: {texts[names.WITHHELD_STATUS]:,} of {texts['cells']:,} cells withheld)"
 
 
-def _beyond(told: Any, known: Iterable[Any] = (), files: Mapping[str, Iterable[Any]] = MappingProxyType({})) -> Any:
-    """All that is told beyond what is known, and of a file beyond what is known of it."""
-    if isinstance(told, dict):
-        link = unquote(str(told.get("dcat:downloadURL") or told.get("contentUrl") or ""))
+def _beyond(texts: Any, known: Iterable[Any] = (), files: Mapping[str, Iterable[Any]] = MappingProxyType({})) -> Any:
+    """All values beyond the known ones, for a file beyond those known for it."""
+    if isinstance(texts, dict):
+        link = unquote(str(texts.get("dcat:downloadURL") or texts.get("contentUrl") or ""))
         known = files.get(link, ()) if link else known
-        yield from (more for key in told.keys() - _WORDS for more in _beyond(told[key], known, files))
-    elif isinstance(told, list):
-        yield from (more for one in told for more in _beyond(one, known, files))
-    elif told not in known:
-        yield told
+        yield from (more for key in texts.keys() - _WORDS for more in _beyond(texts[key], known, files))
+    elif isinstance(texts, list):
+        yield from (more for one in texts for more in _beyond(one, known, files))
+    elif texts not in known:
+        yield texts
 
 
 _READERS = {"json-stat": _json_stat, "px": _px, "xml": _xml, "csvw": _csvw, "sdmx-csv": _sdmx}

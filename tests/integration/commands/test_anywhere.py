@@ -49,7 +49,7 @@ def test_a_terminal_without_an_alphabet(words: tuple[str, ...], home: Path, monk
     for stream in written.values():
         stream.flush()
         text += stream.buffer.getvalue().decode("ascii")  # type: ignore[attr-defined]
-    assert "a fault of sdc" not in text
+    assert "a bug in sdc:" not in text
     assert r"gr\xf6\xdfe" in text or words[0] == "config"
 
 

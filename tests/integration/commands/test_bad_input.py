@@ -96,7 +96,7 @@ def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> N
         (["bounds", CZECH, "--release", "A*B", "--seconds", "5"], r"--seconds is for sharp bounds; add --sharp"),
         (["bounds", CZECH, "--release", "A*B", "--sharp", "--method", "shuttle"], r"--sharp with --method shuttle:"),
         (["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"], r"--cells is given 2 times:"),
-        (["bounds", CZECH, *RELEASE, "--cells", "A=no", "--sharp"], r"--sharp is of whole counts of single cells"),
+        (["bounds", CZECH, *RELEASE, "--cells", "A=no", "--sharp"], r"--sharp is for integer counts of single cells;"),
         (["bounds", CZECH, *RELEASE, "--fractional", "--method", "shuttle"], r"--fractional with --method shuttle: "),
         (["widths", CZECH, "--variables", ""], r"variables\.0 = '': String should have at least 1 character"),
     ],
@@ -134,4 +134,4 @@ def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["status", "none"], ["list", "none"], ["clean", "none"]])
 def test_run_folders_that_are_not_there(words: list[str], sdc: Sdc) -> None:
-    sdc(*words).assert_refused(r"^sdc: none is no (run )?folder")
+    sdc(*words).assert_refused(r"^sdc: none is not a (run )?folder")

@@ -52,7 +52,7 @@ def test_sample_uniques(sdc: Sdc, tmp_path: Path) -> None:
         ),
         (["--fraction", "nan"], r"uniques\.fraction = 'nan': should be a valid number"),
         (["--fraction", "0"], r"uniques\.fraction = 0: should be greater than"),
-        ([], "says nothing of the population; give --fraction, or a config with uniques.fraction or table.weight"),
+        ([], "does not describe the population; give --fraction, or a config with uniques.fraction or table.weight"),
         (["--fraction", "0.1", "--model", "[A,Z]"], "unknown variable 'Z'"),
         (["--fraction", "0.1", "--model", "all"], "model 'all' is none; choose best, released, or a model such as"),
         (["--fraction", "0.1", "--model", "released"], "is no run with a release; give --release"),

@@ -46,7 +46,7 @@ def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytes
     assert {found["seconds"], *(stage["seconds"] for stage in found["stages"])} == {None}
     assert all(0 < stage["memory_mib"] <= found["memory_needed_mib"] for stage in found["stages"])
     text = sdc("plan", config, "--quick").out
-    assert "not tried; leave out --quick" in text
+    assert "not measured; omit --quick" in text
     assert tree(tmp_path) == {"build.yaml"}
 
 
@@ -71,8 +71,8 @@ def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:
     refusal = r"widths.threshold = 0: 27 variables have 2\^27 sub-tables, at most 2\^26 are listed; set widths.thr"
     sdc("plan", config, "--quick", "--json").assert_refused(refusal)
     listed = write_czech(tmp_path, whole={"table": table}, risk={"min_width": 7})
-    assert "only those of critical width 7 or more are listed" in sdc("plan", listed, "--quick").out
-    assert "are listed, the widest 20,000 where they are more" in sdc("plan", listed, "--quick").out
+    assert "only sub-tables of critical width 7 or more are listed" in sdc("plan", listed, "--quick").out
+    assert "are listed, at most the widest 20,000" in sdc("plan", listed, "--quick").out
 
 
 @pytest.mark.parametrize(("cells", "way"), [(40, "slices"), (1000, "whole")])

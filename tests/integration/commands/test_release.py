@@ -30,7 +30,7 @@ from tests.strategies import all_ways, evaluator_of, scattered
     ("words", "message"),
     [
         (["bounds", CZECH], "is no run with a release; give --release"),
-        (["assess", CZECH, "--release", "A*B"], "says nothing of the criterion; give --min-width"),
+        (["assess", CZECH, "--release", "A*B"], "has no criterion; give --min-width"),
         (["release", CZECH, "--min-width", "6"], "names no method; give --method"),
     ],
 )
@@ -72,7 +72,7 @@ def test_the_published_release(min_width: int, sdc: Sdc) -> None:
 def test_only_the_grand_total_may_be_what_is_released(sdc: Sdc, tmp_path: Path) -> None:
     words = ["release", CZECH, "--method", "ordered", "--min-width", "1000"]
     found = sdc(*words, "--out", tmp_path / "public", "--json").document
-    assert found["published"].startswith("in no ledger")
+    assert found["published"].startswith("not in a ledger")
     assert (found["frontier"], found["sub_tables"], found["sub_tables_with_total"]) == ([[]], 0, 1)
     assert tree(tmp_path / "public") == BESIDE
     total = sdc(*words)
@@ -84,7 +84,7 @@ def test_a_release_is_published_where_a_folder_is_given(sdc: Sdc, tmp_path: Path
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
     answer = sdc(*words)
     assert answer.status == 0
-    assert f"published     {tmp_path / 'public'}, in no ledger" in answer.out
+    assert f"published     {tmp_path / 'public'}, not in a ledger" in answer.out
     assert tree(tmp_path) == {"public", *(f"public/{name}" for name in PUBLISHED)}
     before = {path: path.read_bytes() for path in (tmp_path / "public").iterdir()}
     sdc(*words).assert_refused(r"--out .*public exists already; name a folder that does not")

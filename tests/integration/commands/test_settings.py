@@ -14,7 +14,7 @@ from sdc.config.file import read_config
 from sdc.config.given import settings_of
 from sdc.model.errors import ConfigError
 from sdc.stages.build import open_build
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.storage.runs import run_at
 from tests.helpers.builds import CZECH_YAML, built, write_czech
 from tests.helpers.commands import CZECH, RELEASE, Sdc
@@ -60,7 +60,7 @@ def test_a_setting_that_is_none_is_one_message(command: str, words: str, message
 
 @pytest.mark.parametrize("words", [["risk.min_width=5"], ["risk={min_width: 3}", "risk.small_count=1"]])
 def test_a_setting_that_is_given_in_two_ways_is_refused(words: list[str], sdc: Sdc) -> None:
-    """Neither is passed over; of one way the later counts."""
+    """Neither is skipped; of one way the later counts."""
     both = [word for given in words for word in ("--set", given)]
     sdc("assess", CZECH_YAML, "--min-width", 4, *both).assert_refused(r"^sdc: risk\.min_width is given by its key and")
     with pytest.raises(ConfigError, match=r"table\.path is given by its key and by an option or argument"):
@@ -75,7 +75,7 @@ def test_what_is_at_fault_in_a_file_names_the_file(sdc: Sdc, tmp_path: Path) -> 
 
 def test_a_setting_of_another_method_is_refused_where_it_is_given(sdc: Sdc, tmp_path: Path) -> None:
     annealed = write_czech(tmp_path, release={"method": "decomposable", "annealing": {"steps": 50}})
-    assert Subject.open(str(annealed), {"release.method": "ordered"}).method == "ordered"
+    assert ResolvedInput.open(str(annealed), {"release.method": "ordered"}).method == "ordered"
     words = ["--set", "release.method=ordered", "--set", "release.annealing.steps=9"]
     sdc("release", annealed, *words).assert_refused("release.method = ordered with annealing: it has no use for that")
     sdc("release", CZECH, "--min-width", 6, *words).assert_refused("ordered with annealing: it has no use for that")
@@ -101,7 +101,7 @@ def test_runs_of_a_name_mean_the_last_that_finished(sdc: Sdc, tmp_path: Path) ->
     sdc("assess", first.parent, "--set", "table.variables=[A, B]").assert_refused(
         "whose table is made; leave out table"
     )
-    sdc("status", tmp_path / "runs").assert_refused(r"is no run folder: .* such as ")
+    sdc("status", tmp_path / "runs").assert_refused(r"is not a run folder: .* such as ")
 
 
 def test_a_build_is_verified_with_what_was_set(sdc: Sdc, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_build_is_verified_with_what_was_set(sdc: Sdc, tmp_path: Path) -> None
     other = sdc("verify", run, "--config", config, "--set", "risk.min_width=7")
     assert other.status == 1
     assert "has another risk (min_width) than" in other.err
-    sdc("verify", run, "--set", "risk.min_width=7").assert_refused("--set is for the config that the build claims")
+    sdc("verify", run, "--set", "risk.min_width=7").assert_refused("--set changes the config of a build")
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,5 @@ def test_options_of_an_earlier_version(
 
 def test_an_earlier_name_is_warned_of(sdc: Sdc) -> None:
     answer = sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--n-rule", 2)
-    assert "--n-rule goes with the next version; write --set risk.min_frequency=2" in answer.err
+    assert "--n-rule is deprecated; write --set risk.min_frequency=2" in answer.err
     assert answer.out == sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--set", "risk.min_frequency=2").out

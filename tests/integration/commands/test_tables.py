@@ -150,14 +150,14 @@ def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["bounds", "t.csv", "--release", "a"], "what it tells is all that is known of it; leave out --release"),
+        (["bounds", "t.csv", "--release", "a"], "only the file itself is used; omit --release"),
         (
             ["enumerate", "t.csv", "--variables", "a"],
             "which makes no variable: its rows of totals would be counted too",
         ),
-        (["bounds", "t.csv", "--method", "shuttle"], "are by one solver; leave out the method"),
+        (["bounds", "t.csv", "--method", "shuttle"], "have one method; omit --sharp and --method"),
         (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
-        (["widths", "t.csv"], "has 2 missing values; give each cell its count, or ask sdc bounds, sdc enumerate"),
+        (["widths", "t.csv"], "has 2 missing values; give each cell its count, or use sdc bounds, sdc enumerate"),
         (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["enumerate", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["check", "empty.csv"], "has 1 counts between two numbers that no count is between"),
@@ -237,11 +237,11 @@ def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, 
 
 def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-way sub-tables of the Czech table have more tables than anybody waits for."""
-    monkeypatch.setattr(tables, "UNASKED_STEPS", 1 << 16)
+    monkeypatch.setattr(tables, "DEFAULT_STEPS", 1 << 16)
     found = sdc("enumerate", CZECH, "--release", "A*B", "--json")
     assert found.document["complete"] is False
     assert found.document["feasible_tables"] > 1
-    assert found.err.endswith("the search was left after some seconds; give --limit to have it go on\n")
+    assert found.err.endswith("the search ended after some seconds; give --limit to continue\n")
     assert sdc("enumerate", CZECH, "--release", "A*B").out.endswith(" feasible tables and maybe more\n")
 
 

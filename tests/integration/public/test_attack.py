@@ -72,7 +72,7 @@ def test_what_is_fitted_is_what_the_table_has(rng: Rng) -> None:
     except InputError as error:
         lacking = (
             *NOT_THERE,
-            "no published table tells the counts of all records",
+            "no published table has exact counts of all records",
             "no published table of all records",
         )
         if not any(said in str(error) for said in lacking):
@@ -160,7 +160,7 @@ def test_what_cannot_be_guessed_says_why() -> None:
     published, relation = marginal(table, 0b11, "one")
     first = table.schema.variables[0]
     of_some = published, EarlierConfig(folder="one", where={first.name: first.categories[:1]})
-    refused([(replace(published, base=3), relation)], "tells the counts of all records exactly, .* name one that does")
+    refused([(replace(published, base=3), relation)], "has exact counts of all records, .* name one that does")
     refused([of_some, marginal(table, 0b10, "two")], f"no published table of all records has '{first.name}'; name one")
     other = marginal(dense(table.schema, [5, 7, 11, 5]), 0b10, "other")
     refused(

@@ -150,7 +150,7 @@ def key_of(one: Told, cell: dict[str, str]) -> tuple[str, ...] | None:
             key.append(cell[name])
         else:
             key.append(next(label for label, values in told.groups.items() if cell[told.of or name] in values))
-    if any(key == [*published.table.schema.named(codes).values()] for codes in published.withheld.tolist()):
+    if any(key == [*published.table.schema.named(codes).values()] for codes in published.suppressed.tolist()):
         return None  # nothing is told of it
     return tuple(key)
 
@@ -218,7 +218,7 @@ def test_lists_in_another_order_and_without_empty_categories_are_marginals() -> 
     ("second", "relation", "message"),
     [
         ("a,count\nX ,3\ny,4\n", "", "1 categories of 'a' differ from those elsewhere by case or spaces alone"),
-        ("a,count\nyoung,3\nold,4\n", "", "has other categories than 'a' elsewhere; say by groups"),
+        ("a,count\nyoung,3\nold,4\n", "", "has other categories than 'a' elsewhere; give by groups"),
         ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x]}}}", "1 categories of 'a' are in no group"),
         ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x, z], o: '*'}}}", "name 1 categories"),
         ("g,count\nq,7\n", "variables: {g: {of: a, groups: {young: '*'}}}", "1 categories of 'g' have no group"),

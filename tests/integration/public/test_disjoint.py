@@ -28,7 +28,7 @@ def is_refused(table: Table, told: Told) -> bool:
     try:
         _, known, _ = with_earlier(table, NO_ZEROS, Publications("t.csv", ((DISJOINT, (told[0],)),), None))
     except InputError as error:
-        return "earlier says that before is of other records than t.csv, and its" in str(error)
+        return "earlier declares that before is of other records than t.csv, and its" in str(error)
     return bool(known.release.variables)
 
 

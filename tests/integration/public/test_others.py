@@ -100,7 +100,7 @@ def test_counts_are_whole_numbers_however_they_are_written(tmp_path: Path) -> No
     text = "sex,count\na,12.0\nb,1e+05\nc,+7\nd, 3\ne,.5e1\nf,0.0\ng,\nh,2-4\n"
     found = read(tmp_path / "t.csv", text)
     assert cells(found) == {"a": 12, "b": 100_000, "c": 7, "d": 3, "e": 5}
-    assert len(found.withheld) == 2
+    assert len(found.suppressed) == 2
     for odd in ("1_200", "1,200.0", "12.5", "1e-1", "٣", "-", "-3", "nan", "1e400", "0x10"):
         with pytest.raises(InputError, match=r"row 1 is no whole number|no counts|sum to more"):
             read(tmp_path / "t.csv", f'sex,count\na,"{odd}"\n')
@@ -174,7 +174,7 @@ def test_the_engine_bounds_tables_at_several_levels(monkeypatch: pytest.MonkeyPa
     rng, seen, coarser = np.random.default_rng([9, *night]), 0, 0
     while seen < scaled(8):
         table, told = tables_of(rng)
-        if any(relation.where or len(one.withheld) for one, relation in told):
+        if any(relation.where or len(one.suppressed) for one, relation in told):
             continue
         try:
             found = checking.composition(told)

@@ -58,7 +58,7 @@ def test_what_is_written_is_read(table: CountTable) -> None:
             found = read_published(path)[0]
             assert cells(found.table) == cells(expected)
             withheld = [] if table.withheld is None else table.withheld.tolist()
-            assert {tuple(found.table.schema.named(cell).values()) for cell in found.withheld.tolist()} == {
+            assert {tuple(found.table.schema.named(cell).values()) for cell in found.suppressed.tolist()} == {
                 tuple(expected.schema.named(cell).values()) for cell in withheld
             }
             if found.is_whole:
@@ -133,11 +133,11 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.csv", b"a,count\n\xff,1\n", "cannot be read"),
         ("t.parquet", b"PAR1", "is damaged"),
         ("t.txt", "", "is no CSV, Parquet, JSON-stat or PX file"),
-        ("t.json", "[]", "is not a table of counts"),
+        ("t.json", "[]", "is no table of counts"),
         ("t.json", "{", "cannot be read as JSON"),
         ("t.json", json.dumps({**STAT, "value": [1]}), "1 values of 2 cells"),
         ("t.json", json.dumps({**STAT, "value": {"5": 1}}), "numbers a cell that it does not have"),
-        ("t.json", json.dumps({**STAT, "size": [3], "value": [1, 2, 3]}), "not as many as its sizes"),
+        ("t.json", json.dumps({**STAT, "size": [3], "value": [1, 2, 3]}), "do not match its sizes"),
         ("t.json", json.dumps({**STAT, "version": "1.0", "value": [1, 2]}), "no dataset of JSON-stat 2.0"),
         ("t.json", json.dumps({**STAT, "value": [1, True]}), "no counts"),
         ("t.csv", "a,count,weighted_total\nx,1,9\n", "totals of weights, which cannot be judged together with counts"),
@@ -147,7 +147,7 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         (
             "t.csv",
             "a,count_rounded_to_3\nx,3\n",
-            "rounded to multiples of 3, and by itself does not say .*or list its totals",
+            "rounded to multiples of 3, and alone does not state .*or list its totals",
         ),
         ("t.json", json.dumps({**STAT, "extension": {"measure": "people"}, "value": [1, 2]}), "people, and not exact"),
         ("t.json", json.dumps({**STAT, "role": {"metric": ["a"]}, "value": [1, 2]}), "several measures, by a"),
@@ -157,9 +157,9 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.px", 'CONTVARIABLE="a";\n' + PX + "DATA=\n1 2;", "several contents, by a"),
         ("t.px", PX, "has no DATA"),
         ("t.px", PX + "DATA=\n1;", "1 numbers of 2 cells"),
-        ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 ".";', "is not a table of counts"),
+        ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 ".";', "is no table of counts"),
         ("t.px", 'VALUES("a")="x";DATA=\n1;', "no STUB"),
-        ("t.px", 'STUB="a;DATA=\n1;', "is not a table"),
+        ("t.px", 'STUB="a;DATA=\n1;', "is no table"),
     ],
 )
 def test_what_is_no_table_of_counts_is_refused(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
@@ -184,7 +184,7 @@ def test_what_is_withheld_is_read_as_that(tmp_path: Path, name: str, content: st
     (tmp_path / name).write_text(content)
     (found,) = read_published(tmp_path / name)
     assert cells(found.table) == {("x",): 1}
-    assert [found.table.schema.named(cell) for cell in found.withheld.tolist()] == [{"a": "y"}]
+    assert [found.table.schema.named(cell) for cell in found.suppressed.tolist()] == [{"a": "y"}]
 
 
 def test_no_column_of_a_parquet_file_is_left_out(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def outcome(found: Composition) -> tuple[object, ...]:
 
 
 def is_of_all(told: Told) -> bool:
-    return not told[1].where and not len(told[0].withheld)
+    return not told[1].where and not len(told[0].suppressed)
 
 
 def judged(rng: np.random.Generator) -> bool | None:

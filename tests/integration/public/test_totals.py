@@ -83,7 +83,7 @@ def json_stat(extension: dict[str, Any]) -> str:
 def test_a_file_may_say_itself_which_category_is_the_total(tmp_path: Path, name: str, marked: str, plain: str) -> None:
     (tmp_path / name).write_text(marked)
     (table,) = read_published(tmp_path / name)
-    assert (table.table.total, table.table.schema.sizes, table.fault) == (38, (2, 2), "")
+    assert (table.table.total, table.table.schema.sizes, table.contradiction) == (38, (2, 2), "")
     (tmp_path / name).write_text(marked.replace("24", "23"))
     assert "lists 23 for" in check([tmp_path / name]).reason
     (tmp_path / name).write_text(plain)

@@ -31,7 +31,7 @@ from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Budget
 from sdc.risk.verdict import Policy
 from sdc.stages.release import publish_release
-from sdc.stages.subject import release_of
+from sdc.stages.resolved import release_of
 from sdc.storage.certificate import Certificate
 from tests.strategies import all_ways, dense, evaluator_of, every_cell, frontier, knows, scattered, schema_of, shown_by
 

@@ -165,7 +165,7 @@ def test_any_body_reads_back_and_keeps_its_hash(history: Chain, body: dict[str, 
     [
         (("note", "ann", ""), {"x": float("nan")}, "Out of range float"),
         (("note", "ann", ""), {"x": float("inf")}, "Out of range float"),
-        (("note", "ann", ""), {"x": {1, 2}}, "this cannot be kept as JSON: .*set"),
+        (("note", "ann", ""), {"x": {1, 2}}, "this cannot be written as JSON: .*set"),
         (("note", "ann", ""), {"x": "\ud800"}, "surrogates not allowed"),
         (("note", "ann", "\ud800"), {}, "surrogates not allowed"),
         (("note", "an\0n", ""), {}, "an entry of kind 'note' has a NUL in its user or subject"),
@@ -333,7 +333,7 @@ def test_what_was_migrated_and_not_begun_is_begun(history_url: str) -> None:
             Chain.migrate(history_url)
         Path(history_url).touch()
     Chain.migrate(history_url)
-    with closing(Chain.read(history_url)) as history, pytest.raises(ChainError, match="does not begin by saying"):
+    with closing(Chain.read(history_url)) as history, pytest.raises(ChainError, match="does not begin with the table"):
         history.about  # noqa: B018
     with closing(Chain.open(history_url, ABOUT)) as history:
         assert history.about == ABOUT
@@ -359,7 +359,7 @@ def test_a_body_that_is_damaged_is_named(history: Chain, history_url: str) -> No
     append(history, {})
     disarm(history_url)
     execute(history_url, "UPDATE entries SET body = '[]' WHERE seq = 2")
-    with pytest.raises(ChainError, match=r"entry 2 of the history .* is damaged: its body is no JSON object"):
+    with pytest.raises(ChainError, match=r"entry 2 of the history .* is corrupt: its body is no JSON object"):
         history.entries()
 
 
@@ -405,7 +405,7 @@ def test_what_is_no_plain_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database at all")
     os.mkfifo(tmp_path / "pipe")
     for name, message in [
-        ("text", "text is no SQLite database, or damaged"),
+        ("text", "text is no SQLite database, or corrupt"),
         ("pipe", "pipe is no plain file"),
         (".", "is no plain file"),
         ("none/history.db", "cannot be made, its folder is not there; make that first"),

@@ -102,7 +102,7 @@ def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path) -> None
         state = service.state
         facts = [Fact(frozenset(axes), table.total, table.total)]
         for view in (*filter(None, state.released.frontier), *state.suppressed_tables.views):
-            listed, given = file_of(service, view), st.members(schema.levels.telling(view))
+            listed, given = file_of(service, view), st.members(schema.levels.finest(view))
             by_cell = {cell: levels.categories(schema, given, cell) for cell in axes}
             for codes in {*by_cell.values()}:
                 if (count := listed.get(codes, 0)) is not None:
@@ -112,7 +112,7 @@ def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path) -> None
     small = counts == levelled.CRITERIA.small_count
     assert (np.ptp(tables, axis=0)[small] >= levelled.CRITERIA.width.min_width).all()
     for part in state.suppressed_tables.tables:
-        given = st.members(schema.levels.telling(part.view))
+        given = st.members(schema.levels.finest(part.view))
         of_cell = [levels.categories(schema, given, cell) for cell in axes]
         for codes in {*of_cell}:
             own = tables[:, [one == codes for one in of_cell]].sum(axis=1)

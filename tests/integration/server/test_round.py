@@ -24,8 +24,8 @@ def test_a_round_is_held(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_a_round_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY, raising=False)
-    with pytest.raises(ConfigError, match=r"SDC_SERVER_KEY is not set; give an operator's key"):
+    with pytest.raises(ConfigError, match=r"SDC_SERVER_KEY is not set; set it to an operator's key"):
         request_round.fn("http://127.0.0.1:1")
     monkeypatch.setenv(KEY, "sdc_x")
-    with pytest.raises(SdcError, match=r"did not hold a round: .*; see that it runs, then run again"):
+    with pytest.raises(SdcError, match=r"did not hold a round: .*; check that it runs, then run again"):
         request_round.fn("http://127.0.0.1:1")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sdc.events import FAULTY, SERVER, EventText, heard
+from sdc.events import PROBLEM, SERVER, EventText, heard
 from sdc.model.errors import ConfigError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -156,7 +156,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
     monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
     service, said = opened(), list[str]()
-    with heard(EventText(said.append, FAULTY), SERVER):
+    with heard(EventText(said.append, PROBLEM), SERVER):
         waiting = service.ask(0b11, "ada").result(600)
         assert (waiting.decision, waiting.code) == ("pending", "in-progress")
         wait_until(lambda: service.health()["status"] == told)

@@ -28,7 +28,7 @@ from sdc.server.desk.decision import Decider, Past
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Rule, rules_of
-from sdc.server.tryout.replay import HistorySubject, recorded, replay_into, replays, subject_of
+from sdc.server.tryout.replay import HistorySubject, input_of, recorded, replay_into, replays
 from sdc.server.tryout.simulation import (
     ROUND,
     Kind,
@@ -269,13 +269,11 @@ def test_a_history_of_another_table_is_refused(czech: Table) -> None:
 
 def test_a_replay_needs_the_table_and_the_criterion(czech: Table, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give --table with the server's config or its table"):
-        subject_of(None)
-    with pytest.raises(ConfigError, match="says nothing of the criterion; give --min-width"):
-        subject_of(str(CZECH_CSV))
-    assert (
-        subject_of(str(CZECH_CSV), {"risk.min_width": 6}).criteria == subject_of(str(CZECH_YAML)).criteria == CRITERIA
-    )
-    assert subject_of(str(CZECH_YAML)).table.digest == czech.digest
+        input_of(None)
+    with pytest.raises(ConfigError, match="has no criterion; give --min-width"):
+        input_of(str(CZECH_CSV))
+    assert input_of(str(CZECH_CSV), {"risk.min_width": 6}).criteria == input_of(str(CZECH_YAML)).criteria == CRITERIA
+    assert input_of(str(CZECH_YAML)).table.digest == czech.digest
     (tmp_path / "file").write_text("")
     entries = [Told(1, "frontier", None, {"released": [["A"]]})]
     with pytest.raises(RunFolderError, match=r"cannot be written: .*; give another --out"):

@@ -32,14 +32,14 @@ from sdc.model.table import Table
 from sdc.public import mixture
 from sdc.public.attack import Attack, Measurement, Target, attack_on, guesses
 from sdc.public.check import read_all
+from sdc.public.public_tables import public_tables
 from sdc.public.published import Published
 from sdc.public.relation import relations_given
-from sdc.public.told import told_tables
 from sdc.run_format import TOTAL
 from sdc.stages.answers import Truth
 from sdc.stages.build import Build, open_build
+from sdc.stages.resolved import ResolvedInput, knowledge
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject, knowledge
 from sdc.stages.table import check_before
 from sdc.storage.parquet import write_csv
 from sdc.storage.results import read_guesses
@@ -139,7 +139,7 @@ def test_a_right_guess_is_provable_where_a_record_is_certain(tmp_path: Path) -> 
 def test_a_copy_is_attacked_as_the_folder_is_and_no_other_one(run: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run / "release", tmp_path / "copy"))
     assert truth_of(attacked(run), run, copy) == truth_of(attacked(run), run)
-    with pytest.raises(ConfigError, match=r"copy is no run folder; name the one whose build has published .*release"):
+    with pytest.raises(ConfigError, match=r"copy is not a run folder; name the run that published .*release"):
         Truth.open(copy, run / "release")
     (copy / "README.txt").write_text("other words")
     with pytest.raises(ConfigError, match=r"copy is not what .* has published; name that run's release, or a copy"):
@@ -148,14 +148,17 @@ def test_a_copy_is_attacked_as_the_folder_is_and_no_other_one(run: Path, tmp_pat
 
 def test_what_the_table_has_not_is_refused(tmp_path: Path) -> None:
     for text, message in (
-        ("A,Z,count\nno,x,5\nyes,y,3\n", "'Z' is published, and no variable of the table; say by --relations"),
+        (
+            "A,Z,count\nno,x,5\nyes,y,3\n",
+            "'Z' is published, and no variable of the table; give its variable by --relations",
+        ),
         (
             "A,B,count\nno,no,5\nyes,yes,3\n",
             "'C' is a variable of the table, and not published; no cell can be guessed",
         ),
         (
             "A,B,C,D,E,F,count\nno,no,no,<140,<3,neg,5\n",
-            "records of the table have categories of 'A' that are not published; say by --relations what is in each",
+            "records of the table have categories of 'A' that are not published; give by --relations the groups",
         ),
     ):
         (tmp_path / "t.csv").write_text(text)
@@ -201,10 +204,10 @@ WISHES: dict[str, dict[str, Any]] = {
 def test_a_build_is_fitted_to_what_its_folder_tells(way: str, tmp_path: Path) -> None:
     """Whole, in part with cells withheld, and rounded with its margins."""
     run = built(tmp_path, CZECH | {"release": WISHES[way]})
-    about = Subject.open(str(run))
-    told = [*told_tables(about.table, about.public(None))]
+    about = ResolvedInput.open(str(run))
+    told = [*public_tables(about.table, about.public(None))]
     assert fitted(told) == fitted(read_all([run / "release"], ()))
-    parts = [(one.label, one.base, len(one.withheld) > 0) for one, _ in told if not one.is_exact]
+    parts = [(one.label, one.base, len(one.suppressed) > 0) for one, _ in told if not one.is_exact]
     assert parts == {"whole": [], "withheld": [(PART, 0, True)], "rounded": [(PART, 20, False)]}[way]
 
 
@@ -224,12 +227,12 @@ def test_a_build_is_fitted_to_what_was_published_before_too(tmp_path: Path) -> N
     earlier[2]["where"] = {"F": ["pos"]}
     constraints = {"require": ["A*B", *"CDEF"], "required_only": True}
     run = built(tmp_path, {**CZECH, "posterior": None, "release": constraints, "earlier": earlier})
-    about = Subject.open(str(run))
-    told = [*told_tables(about.table, about.public(None))]
+    about = ResolvedInput.open(str(run))
+    told = [*public_tables(about.table, about.public(None))]
     assert fitted(told) == fitted(
         read_all([run / "release", *(one["folder"] for one in earlier)], relations_given(earlier))
     )
-    assert {one.label: (one.base, len(one.withheld)) for one, _ in told if not one.is_exact} == {
+    assert {one.label: (one.base, len(one.suppressed)) for one, _ in told if not one.is_exact} == {
         "A*C": (20, 0),
         "B*E": (0, 1),
     }
@@ -252,11 +255,11 @@ def test_totals_beside_cells_without_a_count_are_fitted(tmp_path: Path) -> None:
 def test_nothing_is_fitted_that_is_not_so(case: FactCase) -> None:
     """Of facts of every kind, beside a release: exact counts are the table's, rounded ones less than the base away."""
     noting, truth = Noting(), case.table
-    told = [*told_tables(truth, case.known)]
+    told = [*public_tables(truth, case.known)]
     try:
         attack_on(told, (0,), noting)
     except InputError as error:
-        if not re.match("no published table (tells the counts of all records|of all records has)", str(error)):
+        if not re.match("no published table (has exact counts of all records|of all records has)", str(error)):
             raise
         assume(False)
     for one in noting.target.measurements:
@@ -275,11 +278,11 @@ def test_of_no_records_nothing_is_told() -> None:
     )
     table = Table.of(schema, np.array([[0, 0], [1, 1]], np.uint16), np.array([3, 4]))
     known = knowledge(table, ["b"])
-    before = [one.label for one, _ in told_tables(table, known)]
+    before = [one.label for one, _ in public_tables(table, known)]
     assert before == ["b"]
-    more = known.telling([Fact(0b101, ((0, (0,)), (2, (1,))), None, "of nobody")])
+    more = known.plus_facts([Fact(0b101, ((0, (0,)), (2, (1,))), None, "of nobody")])
     assert len(more.published) == 1
-    assert [one.label for one, _ in told_tables(table, more)] == before
+    assert [one.label for one, _ in public_tables(table, more)] == before
 
 
 # In a build
@@ -318,7 +321,7 @@ def test_whoever_guesses_knows_what_is_within_each_level(tmp_path: Path) -> None
     table = Table.of(schema, flat.codes, flat.counts)
     for name, expected in (("a", 11 / 2 * 19 / 28), ("d", 2 * 19 / 28)):
         known = knowledge(table, [name, "c"])
-        found = guesses(attack_on([*told_tables(table, known)], (), Scaling()), table, 2)
+        found = guesses(attack_on([*public_tables(table, known)], (), Scaling()), table, 2)
         assert found.expected.tolist() == [pytest.approx([expected])]
 
 
@@ -371,7 +374,7 @@ def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        ({"release": ["A*B"]}, "what is public of a table has no counts by itself, .* give the table as truth"),
+        ({"release": ["A*B"]}, "public facts have no counts of their .* give the table as truth"),
         ({"release": "published", "truth": "TABLE"}, "published is a published folder or file, .* name that run's fol"),
         ({"release": "published", "seeds": 101}, "seeds = 101; give how many starts .*, from 0 to 100"),
         ({"release": "nowhere"}, "nowhere is no file or folder"),
@@ -403,7 +406,7 @@ def test_the_command_says_what_was_guessed_right(run: Path, tmp_path: Path, monk
     assert [told[name] for name in ("records", "cells", "published", "telling")] == [1841, 64, 6, 6]
     text = said(*words, "--out", tmp_path / "guessed.csv").stdout
     assert "3 cells of 1 to 2 records; 0 hold a record for certain" in text
-    assert "width of 6 at least: kept" in text
+    assert "width of at least 6: met" in text
     with (tmp_path / "guessed.csv").open() as file:
         header, *rows = csv.reader(file)
     assert header == [*"ABCDEF", "seed 0", "seed 1", "independence"]

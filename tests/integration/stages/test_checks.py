@@ -13,7 +13,7 @@ import sdc
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.stages.build import open_build
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.table import check_before, check_names
 
 TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
@@ -96,18 +96,18 @@ def test_what_only_the_records_tell_is_left_to_them(tmp_path: Path) -> None:
 def test_what_a_command_names_is_looked_for_first(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path, table={"hierarchies": {}})
     path = str(file if kind == "a config" else tmp_path / "t.csv")
-    for name in ("sdc.stages.subject.count_records", "sdc.stages.build.count_records"):
+    for name in ("sdc.stages.resolved.count_records", "sdc.stages.build.count_records"):
         monkeypatch.setattr(name, lambda *_, **__: pytest.fail("records were read"))
     for option, text, told in (
         ("--release", "area*sx", r"--release 'area\*sx': .* did you mean sex\?"),
         ("SUB_TABLE", "area,sex", r"SUB_TABLE 'area,sex': .* so write area\*sex"),
     ):
         with pytest.raises(InputError, match=told):
-            Subject.open(path, named={option: [text], "--forbid": None})
+            ResolvedInput.open(path, named={option: [text], "--forbid": None})
     with pytest.raises(InputError, match=r"release\.require 'all:9' matches nothing"):
-        Subject.open(path, {"release.require": ["all:9"]})
+        ResolvedInput.open(path, {"release.require": ["all:9"]})
     with pytest.raises(ConfigError, match=r"^table\.variables\.1 = ''"):
-        Subject.open(str(tmp_path / "t.csv"), {"table.variables": ["area", ""]}, named={"--release": ["area"]})
+        ResolvedInput.open(str(tmp_path / "t.csv"), {"table.variables": ["area", ""]}, named={"--release": ["area"]})
 
 
 QUOTED, FORMULA = 'status,region\n"5"" pipe",x\nb,y\n', "status,region\n=b,x\nc,y\n"

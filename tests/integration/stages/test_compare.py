@@ -55,9 +55,9 @@ def test_another_table_is_told_by_its_variables(runs: tuple[Build, Build], tmp_p
 
 
 def test_what_is_no_run_is_refused(runs: tuple[Build, Build], tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"czech_auto_workers.csv is no run folder: it has no manifest.json"):
+    with pytest.raises(RunFolderError, match=r"czech_auto_workers.csv is not a run folder: it has no manifest.json"):
         compare(runs[0].folder.path, CZECH_CSV)
-    with pytest.raises(RunFolderError, match=r"is no run folder: it has no manifest.json"):
+    with pytest.raises(RunFolderError, match=r"is not a run folder: it has no manifest.json"):
         compare(runs[0].folder.path.parent, tmp_path)
 
 

@@ -142,7 +142,7 @@ def sensitive(tmp_path: Path) -> dict[str, Any]:
             AttributeDisclosure,
             "keeps",
             {"attribute_disclosure": {"sensitive": ["c"], "most": 9}, "min_width": 1},
-            "at most 9 records what",
+            "at most 9 records; ",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_the_gate_judges_the_limit(annealed: Build) -> None:
     loose = Criteria.of(2, 6, PosteriorLimit(max_probability=0.02))
     cleared = clear(made.table, made.known, certificate, loose, Policy.REFUSE)
     with pytest.raises(ReleaseError, match=r"of another limit on the posterior: .*max_probability=0.02.*, asked is"):
-        cleared.require(annealed.subject)
+        cleared.require(annealed.gate_input)
 
 
 def test_a_release_that_is_worth_too_little(config: Config, finished: Path, begun: Build) -> None:
@@ -183,12 +183,12 @@ def test_a_release_that_is_worth_too_little(config: Config, finished: Path, begu
     assert redone(statuses) == ["confidential", "release"]
     assert contents(met.folder.stage("release")) == contents(finished)
     file = config(release={"at_least": {"sub_tables": 60, "weighted": 59.5, "cells": 1}})
-    with pytest.raises(NotReleasableError, match=r"sub_tables = 59, asked 60; weighted = 59, asked 59.5"):
+    with pytest.raises(NotReleasableError, match=r"sub_tables = 59, required 60; weighted = 59, required 59.5"):
         made(file)
     assert_nothing_published(open_build(file))
     assert report_of(open_build(file))
     demand = {"A*B": 3, "A*B*C*D*E*F": 1}
-    with pytest.raises(NotReleasableError, match=r"requests_served = 0.75, asked 0.8"):
+    with pytest.raises(NotReleasableError, match=r"requests_served = 0.75, required 0.8"):
         built(config(release={"demand": demand, "at_least": {"requests_served": 0.8}}))
 
 
@@ -208,7 +208,7 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
         clear(table, build.made.known, certificate, Criteria.of(2, 6, min_frequency=11), Policy.REFUSE)
     cleared = clear(table, build.made.known, certificate, Criteria.of(2, 6, min_frequency=9), Policy.REFUSE)
     with pytest.raises(ReleaseError, match="of another n_rule: 9, asked is 10"):
-        cleared.require(build.subject)
+        cleared.require(build.gate_input)
 
 
 def test_a_number_of_values(config: Config, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_rule_on_sensitive_variables(config: Config, sensitive: dict[str, Any]
     assert build.made.found.release == Release.of([0b111])
     assert verify(build.folder.path).failures == ()
     assert "Of no published group of at most 5 records is it told" in report_of(build)
-    failure = "a*b*c tells of a group of at most 6 records what is sensitive"
+    failure = "a*b*c reveals a sensitive category of a group of at most 6 records"
     refused_by_verify(build, tmp_path, {"attributes": {"most": 6}}, failure)
     stricter = built(
         config(**sensitive, risk={"min_width": 2, "attribute_disclosure": {"sensitive": ["c"], "most": 6}})

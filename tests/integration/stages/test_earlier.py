@@ -27,7 +27,7 @@ from sdc.record.ledger import new_ledger
 from sdc.refusal import FILES
 from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
@@ -54,7 +54,7 @@ WIDTH = 20
 @cache
 def two_that_conflict() -> tuple[list[str], str]:
     """Two releases of the Czech table, each of which may go out and which may not go out together; by search."""
-    table = Subject.open(str(CZECH_CSV)).table
+    table = ResolvedInput.open(str(CZECH_CSV)).table
     fours = [st.label(t, table.schema) for t in range(1 << 6) if st.dimension(t) == 4]
 
     def may_go_out(*sub_tables: str) -> bool | None:
@@ -170,7 +170,7 @@ def folder_of(folder: Path, name: str, told: list[Told], form: str = "csv") -> P
     (folder / name).mkdir(exist_ok=True)
     for number, (published, _) in enumerate(told):
         columns = {column: [*values] for column, values in table_columns(published.table).items()}
-        for cell in published.withheld.tolist():
+        for cell in published.suppressed.tolist():
             for column, value in {**published.table.schema.named(cell), "count": None}.items():
                 columns[column].append(value)
         if form == "csv":
@@ -308,7 +308,7 @@ def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(t
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     found = verify(build.folder.path)
     assert found.verified
-    assert "0 of 1 small cells of sub-tables in part are not shown to keep the width" in found.notes
+    assert "0 of 1 small cells of suppressed tables are not proven to keep the width" in found.notes
 
 
 def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     (tmp_path / "others.csv").unlink()
     assert "others.csv does not exist" in verify_run(found.folder.path).known
     folder_of(tmp_path, "mine", [marginal(table, 0b10, "mine")])
-    assert "says something else of what was published before" in verify_run(found.folder.path).failures[0]
+    assert "has other earlier publications" in verify_run(found.folder.path).failures[0]
     with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
         built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
     for first, column, message in (
@@ -386,7 +386,7 @@ def test_a_where_of_nobody_is_refused(tmp_path: Path) -> None:
     table = dense(schema_of([2, 2]), [9, 9, 9, 0])
     write(table, tmp_path)
     write_csv(tmp_path / "some.csv", {"A": ["1"], "count": [0]})
-    with pytest.raises(InputError, match=r"some\.csv: no record of the table is where earlier says"):
+    with pytest.raises(InputError, match=r"some\.csv: no record of the table matches where"):
         built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["1"], "B": ["1"]}}]))
     with pytest.raises(InputError, match="where names 1 categories that 'A' has not"):
         built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["7"]}}]))

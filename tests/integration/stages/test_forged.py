@@ -131,7 +131,7 @@ def forge(build: Build, release: Release, evidence: Callable[..., Proof], stages
             shutil.rmtree(path)
             path.mkdir()
             write_publication(
-                cleared_of(build.made.table, release, build.subject), build.subject, build.config.name, path
+                cleared_of(build.made.table, release, build.gate_input), build.gate_input, build.config.name, path
             )
     recomputed(build)
 
@@ -211,7 +211,7 @@ def test_nothing_unsafe_is_published_whatever_was_forged(honest: Path, tmp_path:
 def test_a_forged_release_is_refused_and_not_made_again(honest: Path, tmp_path: Path) -> None:
     build = copied(honest, tmp_path / "copy")
     forge(build, WIDER[0], invented, ("search", "assessment", "release"))
-    with pytest.raises(ReleaseError, match=r"release is there and does not hold: .* It is not made again in place"):
+    with pytest.raises(ReleaseError, match=r"release is not valid: .* It is never replaced"):
         run_all(build, IN_PROCESS)
     assert public_release(build.folder.path) == WIDER[0]  # who finds it sees what somebody wrote
 

@@ -47,7 +47,7 @@ from tests.profiles import scaled
 from tests.strategies import dense, dense_counts, evaluator_of, knows, schema_of
 
 SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, scaled(200, fewest=20)
-LACKING = "what was known before is of other sub-tables than table/known.json says"
+LACKING = "the prior knowledge has other sub-tables than table/known.json"
 MOST_RECORDS = 10  # so that all tables can be listed
 RISK = {"small_count": SMALL_COUNT, "min_width": MIN_WIDTH}
 
@@ -144,7 +144,7 @@ def forged(build: Build, how: str) -> Release | None:
     evaluation, bounds = evaluator.examine(release)
     results.write_assessment(evaluation.assessment, bounds, table.schema, assessed)
     write_certificate(replace(claimed, proof=evaluation.proof), table.schema, assessed)
-    write_publication(cleared_of(table, release, build.subject), build.subject, "t", folder.stage("release"))
+    write_publication(cleared_of(table, release, build.gate_input), build.gate_input, "t", folder.stage("release"))
     outputs, records = dict[str, str](), list[StageRecord]()
     for stage in every:
         outputs[stage.name] = folder_digest(folder.stage(stage.name))
@@ -164,7 +164,7 @@ def test_what_ignores_earlier_is_neither_verified_nor_let_through(tmp_path: Path
         how = ("truth in both", "truth", "nothing", "no word")[number % 4]
         if (release := forged(build, how)) is None:
             continue
-        fault = stages_of(build.config)[-1].fault(build, build.folder.stage("release"), False)
+        fault = stages_of(build.config)[-1].error(build, build.folder.stage("release"), False)
         found = verify_run(build.folder.path)
         assert found.verified == (not fault), (number, fault, found.failures)
         safe = is_safe(table, release, told)
@@ -201,10 +201,10 @@ def test_a_forged_run_is_not_published_by_a_rerun(forgery: Build, elsewhere: boo
             ReleaseError, match=r"the certificate lacks B\*C, which is known of the table; nothing is publ"
         ):
             run_all(Build(forgery.config), IN_PROCESS, said.append)
-        assert any("release: what was found is not taken over, " in line and LACKING in line for line in said)
+        assert any("release: existing outputs are not reused: " in line and LACKING in line for line in said)
         assert not (folder / "release").exists()
     else:
-        with pytest.raises(ReleaseError, match=f"release is there and does not hold: .*{LACKING}"):
+        with pytest.raises(ReleaseError, match=f"release is not valid: .*{LACKING}"):
             run_all(Build(forgery.config), IN_PROCESS)
 
 
@@ -257,7 +257,7 @@ def test_verify_asks_the_ledger_what_came_before(tmp_path: Path) -> None:
     assert [len(ledger.up_to(build.head or "").entries) for build in (first, second)] == [0, 1]
     assert verify_run(first.folder.path).verified
     assert verify_run(second.folder.path).verified
-    failing(second, first.head, "something else of what was published before")
+    failing(second, first.head, "has other earlier publications")
     failing(second, "1" * 64, "never had the head 111111111111")
     shutil.copy(tmp_path / "copy", tmp_path / "led")
     failing(first, first.head, r"does not have .*/release as entry 1")

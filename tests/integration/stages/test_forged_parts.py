@@ -72,8 +72,8 @@ ROW = '<tr><th scope="row">'
 
 
 PAGES = {
-    "a row shows a count": (in_page(ROW, f"{ROW}4711 "), "index.html says other things of .* than its metadata"),
-    "its text shows a count": (in_page("</h1>", "</h1><p>In area 4711: one.</p>"), "index.html tells numbers that its"),
+    "a row shows a count": (in_page(ROW, f"{ROW}4711 "), "index.html and its metadata differ"),
+    "its text shows a count": (in_page("</h1>", "</h1><p>In area 4711: one.</p>"), "index.html has numbers that its"),
     "it lists another table": (
         in_page(ROW, f"{ROW}area</th><td>1</td><td></td></tr>\n{ROW}"),
         "index.html lists other tables or files than its metadata",
@@ -92,22 +92,22 @@ def immovable(run: Path) -> None:
 
 
 FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a withheld count is shown": (shown, "is not the marginal in part|is not the exact marginal"),
+    "a withheld count is shown": (shown, "is not the suppressed marginal|is not the exact marginal"),
     "a cell less is withheld": (hidden_less, "cells, .* are claimed"),
     "nothing is in part": (
         lambda run: changed(run / "assessment" / "certificate.json", lambda told: told.update(parts=[])),
-        "what goes out in part is not what the certificate is of|is of other sub-tables in part",
+        "not those of the certificate|has other suppressed tables",
     ),
     "beside what is not released": (
         lambda run: changed(
             run / "assessment" / "certificate.json",
             lambda told: told["parts"][0].update(beside=[["area", "age", "sex", "edu"]]),
         ),
-        "a part is beside what is not out",
+        "a suppressed table is beside an unreleased one",
     ),
     "another is in part": (
         lambda run: changed(run / "search" / "search.json", lambda told: told.pop("in_part")),
-        "the certificate is of other sub-tables in part than search/search.json",
+        "the certificate has other suppressed tables",
     ),
     "its file is gone": (
         lambda run: next((run / "release").glob("*_area-age.csv")).unlink(),
@@ -118,15 +118,15 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
             run / "release" / "datapackage.json",
             lambda told: [one["in_part"].update(withheld=1) for one in told["resources"] if "in_part" in one],
         ),
-        "what is said of its cells is not so|checksums",
+        "its numbers of cells are wrong|checksums",
     ),
     "small cells are said to be proven": (
         lambda run: changed(
             run / "assessment" / "assessment.json", lambda told: told["in_part"].update(unproven=0, cells=1)
         ),
-        "says other things of sub-tables in part",
+        "has other numbers of suppressed cells",
     ),
-    "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+    "no table moves anything": (immovable, "small cells of suppressed tables are not proven to keep the width"),
     **PAGES,
 }
 
@@ -160,23 +160,23 @@ def of_parts(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
 
 
 FORGED_ROUNDED: dict[str, tuple[Callable[[Path], None], str]] = {
-    "a count is another": (moved, "is not the marginal in part|is not the exact marginal"),
-    "a cell is told less well": (closer, "what is rounded is no multiple of its base|is told otherwise|damaged"),
-    "to another base": (of_parts(lambda told: told.update(base=4)), "what is rounded is no multiple of its base"),
+    "a count is another": (moved, "is not the suppressed marginal|is not the exact marginal"),
+    "a cell is told less well": (closer, "no multiple of its base|wrong bounds|damaged"),
+    "to another base": (of_parts(lambda told: told.update(base=4)), "a rounded count is no multiple of its base"),
     "to no base": (of_parts(lambda told: told.update(base=1)), "rounded to no multiples"),
-    "a margin less": (of_parts(lambda told: told["margins"].pop()), "what is said of its cells is not so|in part"),
+    "a margin less": (of_parts(lambda told: told["margins"].pop()), "its numbers of cells are wrong|in part"),
     "it is withheld": (
         lambda run: changed(run / "assessment" / "certificate.json", lambda told: told["parts"][0].update(rounded=[])),
-        "what goes out in part is not told as withheld",
+        "the suppressed cells have other bounds",
     ),
     "the metadata name a margin less": (
         lambda run: changed(
             run / "release" / "datapackage.json",
             lambda told: [one["in_part"]["margins"].pop() for one in told["resources"] if "in_part" in one],
         ),
-        "what is said of its cells is not so|checksums",
+        "its numbers of cells are wrong|checksums",
     ),
-    "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+    "no table moves anything": (immovable, "small cells of suppressed tables are not proven to keep the width"),
 }
 
 

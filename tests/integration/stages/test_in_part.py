@@ -25,8 +25,8 @@ from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
 from sdc.stages.finished import compare
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import STAGES
-from sdc.stages.subject import Subject
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, made, redone, report_of
@@ -51,13 +51,13 @@ def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Build) -> None:
     assert counts.schema.keys.matching(hidden, small).min() >= 0
     assert told["suppressed"] == len(hidden) < told["cells"] / 4
     assert told["records_suppressed"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
-    (published,) = [one for one in read_published(release / told["file"]) if len(one.withheld)]
+    (published,) = [one for one in read_published(release / told["file"]) if len(one.suppressed)]
     assert published.table.total == 6000 - counts.count_at(hidden).sum()
-    assert len(published.withheld) == len(hidden)
+    assert len(published.suppressed) == len(hidden)
     found = verify(build.folder.path)
     assert found.verified
     assert found.known == ""
-    assert found.notes == (f"0 of {len(small)} small cells of sub-tables in part are not shown to keep the width",)
+    assert found.notes == (f"0 of {len(small)} small cells of suppressed tables are not proven to keep the width",)
 
 
 def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:
@@ -113,7 +113,7 @@ def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monke
 
 def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Build) -> None:
     run = str(yearbook.folder.path)
-    subject = Subject.open(run)
+    subject = ResolvedInput.open(run)
     assert subject.suppressed_tables.labels(subject.table.schema) == ["area*age"]
     assert len(subject.known.published) == 1
     assert compare(run, run).in_part == {}
@@ -217,9 +217,15 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
     recoded = tmp_path / "recoded.csv"
     recoded.write_text(re.sub(r"(?m)^area(?=\d)", "a", next(folder.glob("*_area-age.csv")).read_text()))
     for like, said in (
-        (next(folder.glob("*_area-sex.csv")), "previous_pattern names an edition without suppressed cells"),
-        (recoded, r"previous_pattern: area\*age has 0 of the [1-9]\d* cells .*; its codes are others"),
-        (folder, r"previous_pattern: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before suppresses$"),
+        (
+            next(folder.glob("*_area-sex.csv")),
+            "previous_pattern names an edition without suppressed cells",
+        ),
+        (recoded, r"previous_pattern: area\*age has 0 of the [1-9]\d* cells .*; its codes differ"),
+        (
+            folder,
+            r"previous_pattern: area\*age has [1-9]\d* of the [1-9]\d* cells that the earlier .* suppresses$",
+        ),
     ):
         build = open_build(next_edition(tmp_path, like))
         _, known, origin = build.with_earlier(build.counted(IN_PROCESS))

@@ -19,7 +19,7 @@ from sdc.risk.verdict import Verdict
 from sdc.run_format import MANIFEST
 from sdc.server.desk.judge import Judge
 from sdc.server.desk.rules import KEPT, REVEALED, SUPPRESSED, reveals
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
 from tests.helpers.builds import built, report_of, written
@@ -45,7 +45,7 @@ def test_no_search_publishes_what_contains_an_earlier_suppressed_table(tmp_path:
         built(config(tmp_path, "required", require=["A*B"]))
     kept = built(config(tmp_path, "kept", method="best"))
     assert {*kept.made.found.release.frontier} == {0b110, 0b101}
-    assert Subject.open(str(tmp_path / "kept.yaml")).criteria().kept is not None
+    assert ResolvedInput.open(str(tmp_path / "kept.yaml")).criteria().kept is not None
     shown = built(config(tmp_path, "shown", require=["A*B"], required_only=True, reveal_suppressed=True))
     assert shown.made.found.release.frontier == (0b011,)
     assert "release.reveal_suppressed: A*B is whole in this release" in report_of(shown)

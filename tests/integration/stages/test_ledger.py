@@ -23,8 +23,8 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError, Use
 from sdc.record.ledger import SEALED, Ledger, new_ledger, read_ledger, record
 from sdc.stages.build import open_build
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
 from sdc.storage.runs import read_runs, superfluous
@@ -54,7 +54,7 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     assert [e.name for e in read_ledger(czech_folder / "led").entries] == ["first", "third"]
     assert third.made.found.release.contains(build.made.found.release)
     assert built(first).folder.path == build.folder.path
-    asked = Subject.open(str(third.folder.path))
+    asked = ResolvedInput.open(str(third.folder.path))
     assert st.parse(pair[0], third.made.table.schema) in asked.known.release.frontier
     assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
 
@@ -70,7 +70,7 @@ def main(words: list[str]) -> int:
 def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
     new_ledger(czech_folder / "led")
     built(config(czech_folder, "first", [], ledger="led", publication={"population": "men", "period": "1981"}))
-    with pytest.raises(InputError, match="it is of this very table; take it out"):
+    with pytest.raises(InputError, match="it is of this table; take it out"):
         built(config(czech_folder, "second", [{"entry": 1, "disjoint": True}], ledger="led"))
     text = (czech_folder / "table.csv").read_text().splitlines()
     (czech_folder / "table.csv").write_text("\n".join([*text[:-1], text[-1][:-1] + "9"]) + "\n")
@@ -227,7 +227,9 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     file = config(nines, "first", [], **SUPPRESSED)
     gone(first, "release", "search")
     assert [run.folder.path for run in superfluous(read_runs(nines / "runs"), unfinished=True)] == [first]
-    with pytest.raises(RunFolderError, match=r"is entry 1 of the ledger, .*What its search found is missing or chan"):
+    with pytest.raises(
+        RunFolderError, match=r"is entry 1 of the ledger, .*The result of its search is missing or changed"
+    ):
         built(file)
     assert not (first / "release").exists()
     assert read_ledger(nines / "led").entries == entries
@@ -316,7 +318,7 @@ def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: 
     assert ("B", "C") in released(second)
     with pytest.raises(InputError, match=told):
         built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
-    with pytest.raises(InputError, match=r"says that entry 1 is of other records than .*table\.csv, and its B\*C has"):
+    with pytest.raises(InputError, match=r"entry 1 is of other records than .*table\.csv, and its B\*C has"):
         built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
     others = Table.of(table.schema, table.codes[:-1], table.counts[:-1])
     write(others, tmp_path)
@@ -356,7 +358,7 @@ def test_what_is_declared_stands_in_manifest_ledger_and_on_page_one(tmp_path: Pa
     assert all(f"Rests on the config&#39;s word of what was published before, {said}." in page for said in words)
     assert "no further earlier or overlapping publication" in page
     shown = CliRunner().invoke(app, ["ledger", str(tmp_path / "led")]).stdout
-    assert all(f"by the word of its config {said}" in shown for said in words)
+    assert all(f"as declared in its config: {said}" in shown for said in words)
 
 
 def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(czech_folder: Path) -> None:
@@ -418,8 +420,8 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (broken("UPDATE entries SET body = replace(body, '\"ledger\":6', '\"ledger\":5')"), "of another format"),
         (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
         (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
-        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or damaged"),
-        (no_utf8, "the ledger .*led is no SQLite database, or damaged"),
+        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or corrupt"),
+        (no_utf8, "the ledger .*led is no SQLite database, or corrupt"),
         (lambda path: path.unlink(), "there is no ledger .*; if it was moved, .* first one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
         (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),

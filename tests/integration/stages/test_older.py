@@ -20,7 +20,7 @@ from sdc.model.errors import InputError, NothingReleasableError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.stages.finished import compare
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.verified import verify_run
 from sdc.storage.runs import read_runs, superfluous
 from tests.helpers.builds import built, made, written
@@ -69,10 +69,10 @@ def test_what_an_older_version_published_is_read_and_verified(older: Path, name:
     assert [*found.failures] == (labels if name == "merge" else [])
     assert found.failures or found.bytes == "not compared: written with sdc (unknown), here is 0.2.0"
     assert (found.known == "read again from all that the config names") is (name in ("lists", "round", "t"))
-    told = {one.label: one.base or one.withheld.tolist() or None for one in read_published(run / "release")}
+    told = {one.label: one.base or one.suppressed.tolist() or None for one in read_published(run / "release")}
     assert sorted(told.items()) == sorted(PUBLISHED[name])
     assert sdc.check(run / "release").consistent
-    assert Subject.open(str(run)).released is not None
+    assert ResolvedInput.open(str(run)).released is not None
 
 
 def test_runs_of_an_older_version_are_kept_compared_and_explained(older: Path) -> None:
@@ -80,7 +80,7 @@ def test_runs_of_an_older_version_are_kept_compared_and_explained(older: Path) -
     assert [run.state for run in runs] == ["finished"] * 5
     assert superfluous(runs, unfinished=True) == []
     assert compare(run_of(older, "round"), run_of(older, "t")).in_part == {"A*B": ("rounded to multiples of 5", 4)}
-    subject = Subject.open(str(run_of(older, "t")))
+    subject = ResolvedInput.open(str(run_of(older, "t")))
     why = sdc.why(subject.table, subject.known, "A*B", criteria=subject.criteria())
     assert why.proof(subject.table.schema) == "refused, proven: a cell has a width of 0 at most for whoever knows A*B"
 

@@ -73,12 +73,12 @@ def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> N
         return refused.value
 
     file.write_bytes(content[:-1])
-    assert f"entry 1 of the ledger: its proof {file} was changed; put the file back" in str(refusal("changed"))
+    assert f"entry 1 of the ledger: its proof {file} was changed; restore the file" in str(refusal("changed"))
     file.unlink()
     message = str(refusal("gone"))
-    assert f"its proof {file} is gone; put the file back" in message
+    assert f"its proof {file} is missing; restore the file" in message
     assert "cells keep the minimum width" in message
-    named = Path(message.split("is in ")[-1].split(",")[0]).read_text()
+    named = Path(message.split("are in ")[-1].split(",")[0]).read_text()
     assert "the cell " in named
     file.write_bytes(content)
     published(ledger.parent, "back", require=["area"], required_only=True, seconds=SECONDS)

@@ -124,10 +124,10 @@ def test_whatever_is_proposed_goes_out_beside_what_is_public() -> None:
             section = yaml.safe_load(one.config)["release"]
             out = released(table, 3, section)
             assert "*".join(one.names) in out
-            if "in_part" in section:
+            if "protect" in section:
                 assert {*section["require"]} == {*BESIDE} <= out
         proposed += found
-    assert sum("in_part" in one.config for one in proposed) > 3
+    assert sum("protect" in one.config for one in proposed) > 3
 
 
 def test_what_a_config_forbids_is_no_proposal() -> None:
@@ -141,13 +141,13 @@ def test_what_a_config_forbids_is_no_proposal() -> None:
 def test_nothing_is_merged_of_what_goes_out_whole_nor_at_the_cost_of_what_is_public() -> None:
     """Nor beside what may not be public, and where what is public would count less a build might leave that out."""
     small = by_place([1, 0, 0, 9])
-    assert [one.names for one in redesigned(small, ["sex"]) if "in_part" in one.config] == [("region", "sex")]
+    assert [one.names for one in redesigned(small, ["sex"]) if "protect" in one.config] == [("region", "sex")]
     whole = redesigned(by_place([1, 9, 9, 9]), ["sex"])
     assert whole
-    assert not any("in_part" in one.config for one in whole)
-    assert not any("in_part" in one.config for one in redesigned(small, ["place*ill"]))
+    assert not any("protect" in one.config for one in whole)
+    assert not any("protect" in one.config for one in redesigned(small, ["place*ill"]))
     dear = with_given(ReleaseConfig(), {"weights": {"place*sex": 2.0}})
-    assert not any("in_part" in one.config for one in redesigned(small, ["sex"], release=dear))
+    assert not any("protect" in one.config for one in redesigned(small, ["sex"], release=dear))
 
 
 def redesigned(table: Table, beside: list[str], **given: Any) -> tuple[Redesign, ...]:
@@ -172,7 +172,7 @@ def test_what_may_not_be_coarsened_is_not_offered_with_merged_categories(tmp_pat
     """Where the method is for whole sub-tables alone; a curve or remedies are said to have to go."""
     file = config(tmp_path, release={}, remedies={})
     told = json.loads(invoked("why", file, "area*age", "--redesign", "--json").stdout)["redesign"]
-    assert [yaml.safe_load(one["config"])["release"]["in_part"] for one in told if "in_part" in one["config"]] == [
+    assert [yaml.safe_load(one["config"])["release"]["protect"] for one in told if "protect" in one["config"]] == [
         [{"of": "area*age", "by": "recoding"}]
     ]
     said = invoked("why", file, "area*age", "--redesign").stdout
@@ -180,4 +180,4 @@ def test_what_may_not_be_coarsened_is_not_offered_with_merged_categories(tmp_pat
     assert "leave out      remedies" in said
     file = config(tmp_path, release={"method": "decomposable"})
     told = json.loads(invoked("why", file, "area*age", "--redesign", "--json").stdout)["redesign"]
-    assert not any("in_part" in one["config"] for one in told)
+    assert not any("protect" in one["config"] for one in told)

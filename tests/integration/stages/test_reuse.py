@@ -242,10 +242,10 @@ def test_files_that_were_touched_are_made_again(name: str, config: Config, begun
 @pytest.mark.parametrize(
     ("touch", "message"),
     [
-        ("changed", r"release is there and does not hold: .*001_A-B-C-D-E.csv"),
-        ("removed", r"release is there and does not hold: .*001_A-B-C-D-E.csv"),
-        ("added", r"release is there and does not hold: .*It is not made again in place: put back .* run --again"),
-        ("search", r"release is there. What its search found is missing or changed .* run --again"),
+        ("changed", r"release is not valid: .*001_A-B-C-D-E.csv"),
+        ("removed", r"release is not valid: .*001_A-B-C-D-E.csv"),
+        ("added", r"release is not valid: .*It is never replaced: restore .* run --again"),
+        ("search", r"release is there. The result of its search is missing or changed .* run --again"),
     ],
 )
 def test_a_release_is_never_made_again_in_place(touch: str, message: str, config: Config, begun: Build) -> None:

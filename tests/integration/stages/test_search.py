@@ -38,8 +38,8 @@ def test_a_checkpoint_that_does_not_hold_is_passed_over_in_a_line(tmp_path: Path
     Checkpoint(above, SEARCH.key(build)).write("growth", {"begun_with": np.zeros(1, np.int64)})
     Checkpoint(above, "a" * 64).write("growth", {})
     run_all(open_build(tmp_path / "build.yaml"), IN_PROCESS, said.append)
-    assert "search: a checkpoint of another table, other settings or another version is passed over" in said
-    assert "search: the checkpoint (growth) does not hold for this search and is passed over" in said
+    assert "search: a checkpoint of another table, other settings or another version is skipped" in said
+    assert "search: the checkpoint (growth) does not match this search and is skipped" in said
     assert not build.made.found.resumed
 
 

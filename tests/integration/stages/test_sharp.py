@@ -21,8 +21,8 @@ from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.sharp import METHODS
 from sdc.stages.build import Build, open_build
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject
 from sdc.storage.results import read_assessment, read_end_methods
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, document_of, report_of
@@ -69,7 +69,7 @@ def test_a_run_from_before_there_were_sharp_bounds_reads_on(proven: Build, tmp_p
     manifest["config"]["table"]["partitions"] = 1
     (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
     assert verify(tmp_path / "run").failures == ()
-    subject = Subject.open(str(tmp_path / "run"))
+    subject = ResolvedInput.open(str(tmp_path / "run"))
     assert subject.assessed(1) is None
     assert subject.released == proven.made.found.release
 
@@ -132,7 +132,7 @@ def test_sharp_bounds_of_a_run_go_on_from_what_it_has(proven: Build) -> None:
 def test_of_a_table_alone_nothing_is_kept_and_it_says_so(build: Build, tmp_path: Path) -> None:
     shutil.copy(build.folder.path.parents[2] / "t.csv", tmp_path)
     answer = invoked("bounds", tmp_path / "t.csv", "--release", "A*B", "--small-count", 1, "--sharp")
-    assert "nothing is kept of " in answer.stderr
+    assert "no checkpoint for " in answer.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
@@ -142,13 +142,13 @@ def test_parts_of_anything_else_are_never_gone_on_from(
 ) -> None:
     from sdc.stages import answers
 
-    subject = Subject.open(str(proven.folder.path))
+    subject = ResolvedInput.open(str(proven.folder.path))
     known, cells = subject.public(None), subject.table.codes[subject.table.at_risk(1)]
-    asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "subject": subject, "say": print}
+    asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "source": subject, "say": print}
     before = answers.checkpoint_of(**asked)
     table = replace(subject.table, counts=subject.table.counts + (np.arange(len(subject.table)) == 0))
     others: dict[str, dict[str, Any]] = {
-        "table": {"subject": replace(subject, table=table)},
+        "table": {"source": replace(subject, table=table)},
         "release": {"known": replace(known, release=Release.of([1]))},
         "zeros": {"known": replace(known, zeros=StructuralZeros((((0, (3,)), (1, (3,))),)))},
         "seconds": {"seconds": 6.0},
@@ -162,7 +162,7 @@ def test_parts_of_anything_else_are_never_gone_on_from(
         manifest = json.loads((copy / "manifest.json").read_text())
         manifest["stages"][3]["output"] = "other"
         (copy / "manifest.json").write_text(json.dumps(manifest))
-        asked["subject"] = Subject.open(str(copy))
+        asked["source"] = ResolvedInput.open(str(copy))
     after = answers.checkpoint_of(**asked)
     assert before.of != after.of
 

@@ -75,7 +75,7 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
         "unmet": {},
         "sums": [],
     }
-    assert "table: 12 records set aside: age: value that no bin or group covers" in said
+    assert "table: 12 records excluded: age: value that no bin or group covers" in said
 
 
 def test_a_part_that_changes_after_the_digest_makes_no_table(config: Path) -> None:

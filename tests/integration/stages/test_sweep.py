@@ -67,7 +67,7 @@ def test_parts_give_the_bytes_of_the_whole(config: Config, monkeypatch: pytest.M
                 patch.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
                 build, said = swept(file)
                 assert contents(build.folder.stage("widths")) == whole
-                assert f"widths: the table does not fit a worker, which reads it in parts, {parts} of them" in said
+                assert f"widths: the table does not fit a worker, so it is read in {parts} parts" in said
 
 
 class Harmful:
@@ -91,8 +91,8 @@ class Harmful:
 @pytest.mark.parametrize(
     ("harm", "message"),
     [
-        (lambda part: part.write_bytes(part.read_bytes()[:-1]), "was changed while it was worked on; run again"),
-        (lambda part: part.unlink(), "cannot be read: No such file or directory; where a worker says so"),
+        (lambda part: part.write_bytes(part.read_bytes()[:-1]), "was changed during the run; run again"),
+        (lambda part: part.unlink(), "cannot be read: No such file or directory; if a worker reports this"),
     ],
 )
 def test_a_part_that_changes_under_the_sweep(
@@ -129,7 +129,7 @@ def test_a_table_without_cells_at_risk(config: Config, tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     people.write_text("a,b\n" + "x,y\n" * 3 + "x,z\n" * 3)
     file = config(table={"path": str(people), "variables": ["a", "b"], "categories": {}}, risk={"min_width": 2})
-    with pytest.raises(InputError, match="no cell of the table has from 1 to 2 records, so that none is at risk and"):
+    with pytest.raises(InputError, match="no cell of the table has from 1 to 2 records, so none is at risk and"):
         swept(file)
     folder = open_build(file).folder
     assert not [path for path in folder.path.iterdir() if path.is_dir()]

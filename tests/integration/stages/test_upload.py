@@ -13,7 +13,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from sdc.events import read_events
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, RunFolderError, SdcError
-from sdc.refusal import MEND, TRY_AGAIN, status_of
+from sdc.refusal import ERROR, TRY_AGAIN, status_of
 from sdc.run_format import RELEASE, SUMS
 from sdc.stages.build import Build, open_build
 from sdc.stages.release import check_upload, upload
@@ -99,15 +99,17 @@ def test_another_release_is_not_replaced(made: Path, files: Any, tmp_path: Path)
     before = there(files, "/published/cars")
     other = build_of(tmp_path, PLACE, min_width=10)
     run_all(other, IN_PROCESS)
-    with pytest.raises(SdcError, match=r"'memory://published/cars' has another release; name a folder of its") as no:
+    with pytest.raises(
+        SdcError, match=r"'memory://published/cars' has another release, which is never replaced; name another folder"
+    ) as no:
         upload(other, print)
-    assert status_of(no.value) == MEND
+    assert status_of(no.value) == ERROR
     assert there(files, "/published/cars") == before
 
 
 def test_files_of_others_are_not_taken_for_its_own(made: Path, files: Any) -> None:
     files.pipe_file("/published/cars/secret.csv", b"a,b,count\n")
-    with pytest.raises(SdcError, match=r"has files of others, such as 'secret\.csv'; name an empty folder"):
+    with pytest.raises(SdcError, match=r"has other files, such as 'secret\.csv'; name an empty folder"):
         upload(build_of(made, PLACE), print)
     assert list(there(files, "/published/cars")) == ["secret.csv"]
 
@@ -115,19 +117,19 @@ def test_files_of_others_are_not_taken_for_its_own(made: Path, files: Any) -> No
 def test_a_place_that_changes_files(made: Path, files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read = MemoryFileSystem.cat_file
     monkeypatch.setattr(MemoryFileSystem, "cat_file", lambda self, path, **more: read(self, path, **more) + b" ")
-    with pytest.raises(SdcError, match=r"does not keep 001_\S+ as it is; see what changes files there"):
+    with pytest.raises(SdcError, match=r"changes 001_\S+; find out what changes files there"):
         upload(build_of(made, PLACE), print)
     assert SUMS not in there(files, "/published/cars")
 
 
 def test_a_release_that_is_not_whole_stays_here(files: Any, tmp_path: Path) -> None:
     build = build_of(tmp_path, PLACE)
-    with pytest.raises(RunFolderError, match=r"is not whole, so that nothing is uploaded; run the build again"):
+    with pytest.raises(RunFolderError, match=r"is not complete, so nothing is uploaded; run the build again"):
         upload(build, print)
     run_all(build, IN_PROCESS)
     (first, *_) = sorted(build.folder.stage(RELEASE).glob("*.csv"))
     first.write_text(first.read_text() + "\n")
-    with pytest.raises(RunFolderError, match=r"is not whole, so that nothing is uploaded"):
+    with pytest.raises(RunFolderError, match=r"is not complete, so nothing is uploaded;"):
         upload(build, print)
     assert files.find("/") == []
 

@@ -17,7 +17,7 @@ SMALL, LARGE = (Schema(tuple(Variable(name, ("0", "1")) for name in names)) for 
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(warm, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "cache_folder", lambda: tmp_path)
     return tmp_path
 
 
@@ -36,7 +36,7 @@ def test_what_was_compiled_once_is_noted_beside_it(kept: Path, monkeypatch: pyte
 
 def test_a_first_build_says_that_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (compiled, warm):
-        monkeypatch.setattr(module, "kept_folder", lambda: tmp_path)
+        monkeypatch.setattr(module, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(warm, "_WARM", "")
     said = list[str]()
     for _ in range(2):
@@ -44,7 +44,7 @@ def test_a_first_build_says_that_it_compiles(tmp_path: Path, monkeypatch: pytest
             (tmp_path / "bounds").mkdir(exist_ok=True)
             (tmp_path / "bounds" / "shuttle.tighten-20.py312.1.nbc").touch()
     (line,) = said
-    assert line.startswith("nothing is compiled on this machine yet: what a build calls first takes a minute")
+    assert line.startswith("the first build on this machine compiles for a minute")
 
 
 def test_a_small_table_is_warmed_for_by_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +60,15 @@ def test_where_there_is_no_room_for_what_is_compiled_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not where all is kept already."""
-    monkeypatch.setattr(compiled, "kept_folder", lambda: tmp_path)
-    monkeypatch.setattr(warm, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(warm, "_WARM", "")
     monkeypatch.setattr(compiled, "ROOM", 1 << 60)
     said = list[str]()
     with warm.warming("best", None, said.append):
         pass
     (line,) = said
-    assert re.search(rf"no room.*{tmp_path} has [\d,.]+ MiB left.*set NUMBA_CACHE_DIR", line)
+    assert re.search(rf"may not fit.*{tmp_path} has [\d,.]+ MiB free.*set NUMBA_CACHE_DIR", line)
     marker = warm._marker("best", None)
     assert marker is not None
     marker.touch()

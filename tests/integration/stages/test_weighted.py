@@ -118,7 +118,7 @@ def in_python(few: pa.Table, of: pa.Table, column: str | None, given: dict[str, 
 @pytest.mark.parametrize(
     ("column", "given", "message"),
     [
-        (None, {}, "nothing is said of the population; give the fraction of it that is in the sample, or the weights"),
+        (None, {}, "the population is unknown; give the fraction of it that is in the sample, or the weights"),
         ("w", {"model": "best"}, "model = 'best' is given without a fraction, and weights have no model; give a fract"),
         ("below", {}, "records that are alone in their cell have a weight below 1"),
         ("v", {}, "weight names 'v', no column of the data frame"),
@@ -237,7 +237,7 @@ def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.T
     with pytest.raises(RunFolderError, match="has format 7, this version reads 1"):
         read_weighted(copy / "weighted", build.made.table.schema)
     (copy / "weighted" / "weighted.json").unlink()
-    with pytest.raises(RunFolderError, match="nothing shows that totals of weights are safe"):
+    with pytest.raises(RunFolderError, match="it has the proof of releasable totals"):
         read_weighted(copy / "weighted", build.made.table.schema)
 
 

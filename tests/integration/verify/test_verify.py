@@ -292,8 +292,8 @@ def counting(number: int, more: int) -> Corruption:
 SEARCH, ASSESSMENT, CERTIFICATE = "search/search.json", "assessment/assessment.json", "assessment/certificate.json"
 NOT_SEARCHED, OF_ANOTHER = r"the certificate's release is not search/search\.json: it ", "of another run: its "
 NOT_EXACT, NOT_COVERED = "is not the exact marginal of the table", r"the released A\*C\*D\*E\*F is within no clique"
-UNPROVEN = r"says releasable, but \d of 3 cells are not proven"
-OTHER_ZEROS = "what was known before is of other structural zeros"
+UNPROVEN = r"claims releasable, but \d of 3 cells are not proven"
+OTHER_ZEROS = "the prior knowledge has other structural zeros"
 CORRUPTED: dict[str, Corruptions] = {
     "czech": {
         "a change": (differences_with(one_change_more), rf"1 of {NOT_FEASIBLE} .*number 0"),
@@ -318,7 +318,7 @@ CORRUPTED: dict[str, Corruptions] = {
         "what was known before": (removing("table/known.json"), r"known\.json is missing"),
         "its format": (json_with("table/known.json", format=2), r"has format 2, this version reads 1"),
         "its records": (json_with(CERTIFICATE, records=1842), r"its records is 1842, this run's 1841"),
-        "an unknown kind": (json_with(CERTIFICATE, brackets=[{}]), r"damaged .* it has evidence of an unknown kind"),
+        "an unknown kind": (json_with(CERTIFICATE, brackets=[{}]), r"corrupt .* it has evidence of an unknown kind"),
         "other variables": (of_other_variables, r"or of another table: .*unknown variable 'U'"),
         "min_width raised": (claiming(min_width=9), f"{OF_ANOTHER}min_width is 9, this run's 6"),
         "min_width lowered": (claiming(min_width=1), f"{OF_ANOTHER}min_width is 1, this run's 6"),
@@ -335,7 +335,7 @@ CORRUPTED: dict[str, Corruptions] = {
         "an outer bound": (adding("outer_upper", -1), BEYOND),
         "a column less": (
             cells_with(lambda columns: {name: c for name, c in columns.items() if name != "inner_lower"}),
-            r"cells\.parquet is damaged: KeyError: 'inner_lower'",
+            r"cells\.parquet is corrupt: KeyError: 'inner_lower'",
         ),
         "a clique without its separator": (
             certificate_with(lambda c, t: with_part(c, cover=one_clique_more(only(c).cover))),
@@ -359,10 +359,10 @@ CORRUPTED: dict[str, Corruptions] = {
         "the width required": (json_with(ASSESSMENT, min_width_required=9), "required = 9, it is 6"),
         "the format": (json_with(CERTIFICATE, format=1), "has format 1, this version reads 3"),
         "half written": (lambda run: (run / CERTIFICATE).write_text("{"), r"certificate\.json cannot be read"),
-        "a key less": (lambda run: write_json(run / CERTIFICATE, {"format": 3}), r"certificate\.json is damaged"),
+        "a key less": (lambda run: write_json(run / CERTIFICATE, {"format": 3}), r"certificate\.json is corrupt"),
         "no file": (removing("assessment/differences_0.parquet"), r"differences_0\.parquet is missing"),
         "the search": (json_with(SEARCH, frontier=[["A", "Q"]]), "unknown variable 'Q'"),
-        "the metadata": (json_with("release/datapackage.json", resources=[{"sub_table": 1}]), "damaged"),
+        "the metadata": (json_with("release/datapackage.json", resources=[{"sub_table": 1}]), "corrupt"),
     },
     "formats": {
         "px": (replacing("release/001_*.px", "UNITS", "UNIT5"), rf"001_.*\.px {NOT_EXACT}"),
@@ -408,12 +408,12 @@ CORRUPTED: dict[str, Corruptions] = {
         ),
         "a cycle of parts": (of_parts("AB", "BD", "DF", "EF", "CE", "AC"), r"A\*C with earlier ones, which is within"),
         "a variable in no part": (of_parts("ABCD", "CDE"), "the components do not have every variable, or one of them"),
-        "a part without variables": (component_with(1, variables=[]), "damaged .*a component has no variables"),
+        "a part without variables": (component_with(1, variables=[]), "corrupt .*a component has no variables"),
         "two variables of a cycle apart": (of_parts("ABC", "BCD", "CDEF"), r"the separator B\*C is not released"),
         "a released pair apart": (of_parts("AB", "CDEF", separators=(0,)), r"the released A\*C is within no component"),
         "differences of the other part": (parts_of(swapped, CD), NOT_FEASIBLE),
-        "files exchanged": (files_exchanged, r"certificate\.json is damaged|differences_0\.parquet is damaged"),
-        "another part's name": (component_with(0, variables=["C", "D", "E", "F"]), "damaged"),
+        "files exchanged": (files_exchanged, r"certificate\.json is corrupt|differences_0\.parquet is corrupt"),
+        "another part's name": (component_with(0, variables=["C", "D", "E", "F"]), "corrupt"),
         "a difference claimed that is not there": (counting(0, 1), r"differences_0\.parquet has \d+ differences, \d+"),
         "a difference there that is not claimed": (counting(1, -1), r"differences_1\.parquet has \d+ differences, \d+"),
         "none claimed": (component_with(0, differences=0), "claims a wider inner interval"),
@@ -477,7 +477,7 @@ def test_cells_without_proof_are_listed(run: Path) -> None:
 NO_RUN_FOLDER: dict[str, tuple[Corruption, str]] = {
     "nothing": (shutil.rmtree, r"is no run folder: it has no manifest\.json"),
     "no manifest": (removing("manifest.json"), r"is no run folder: it has no manifest\.json"),
-    "an empty one": (lambda run: write_json(run / "manifest.json", {"format": 1}), "damaged: KeyError: 'config'"),
+    "an empty one": (lambda run: write_json(run / "manifest.json", {"format": 1}), "corrupt: KeyError: 'config'"),
     "no certificate": (removing(CERTIFICATE), r"has no assessment/certificate\.json: nothing proves"),
 }
 

@@ -169,7 +169,7 @@ def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:
     table = dense(schema_of([3, 2]), [3, 4, 0, 9, 8, 0])
     part = SuppressedTable.at(AB, np.array([0, 1, 2, 3]), table.schema, table.total)
     run = part_run(tmp_path / "run", table, ("A",), part)
-    for most, words in ((7, []), (8, ["A*B tells of a group of at most 8 records what is sensitive"])):
+    for most, words in ((7, []), (8, ["A*B reveals a sensitive category of a group of at most 8 records"])):
         rule = {"sensitive": ["B"], "most": most, "lacking": False}
         found = verify(risk_with(run, attributes=rule)).failures
         assert [f for f in found if "tells of a group" in f or "of sub-tables in part" in f] == words
@@ -194,7 +194,7 @@ def test_what_is_withheld_tells_no_count(end: str, change: int, tmp_path: Path) 
             told = pa.array([numbers[0] + change, *numbers[1:]])
             pq.write_table(columns.set_column(columns.column_names.index(end), end, told), path)
 
-    rejected(withheld_run(tmp_path / "run", 2), tell, "in part is not told as withheld")
+    rejected(withheld_run(tmp_path / "run", 2), tell, "the suppressed cells have other bounds")
 
 
 ROUNDED = dense(schema_of([2, 2]), [1, 3, 3, 3])
@@ -224,4 +224,4 @@ def test_margins_of_what_is_rounded_are_near_their_sums(tmp_path: Path) -> None:
 
 def test_a_margin_of_what_is_rounded_is_not_all_of_it(tmp_path: Path) -> None:
     more = edited("search/search.json", lambda content: content["in_part"]["rounded"][0]["margins"].append(["A", "B"]))
-    rejected(rounded_run(tmp_path / "run"), more, "a margin of what is rounded is none")
+    rejected(rounded_run(tmp_path / "run"), more, "a margin of a rounded table is none")

@@ -159,8 +159,8 @@ def exchange(change: int) -> Differences:
     return Differences(np.array([0, 4]), CELLS, change * np.array([-1, 1, 1, -1]))
 
 
-OTHER_FACTS = "what was known before is of other facts than table/known.json says"
-OTHER_TABLES = "what was known before is of other sub-tables than table/known.json says"
+OTHER_FACTS = "the prior knowledge has other facts than table/known.json"
+OTHER_TABLES = "the prior knowledge has other sub-tables than table/known.json"
 NOT_SEARCHED = r"the certificate's release is not search/search\.json: it adds "
 OTHER_COUNTS = r"rounded tables: 1 cells of B\*C have other counts"
 BESIDE_A_FACT = rf"{NOT_FEASIBLE} .*or one beside a fact"
@@ -216,7 +216,7 @@ CORRUPTED: Corruptions = {
     "a variable twice": (told_of(0, universe=[[0, [0]], [0, [0]]]), "an unknown category, or a variable twice"),
     "a view of no variable": (told_of(0, view=["Q"]), "unknown variable 'Q'"),
     "a fact less in the table's stage": (told_with(lambda content: content["facts"].pop()), OTHER_FACTS),
-    "less released in the table's stage": (json_with("table/known.json", release=[[]]), "of other sub-tables"),
+    "less released in the table's stage": (json_with("table/known.json", release=[[]]), "has other sub-tables"),
     "an unknown variable hidden": (json_with("table/known.json", hidden=["Q"]), "a hidden variable is unknown"),
     # components and covers
     "a fact over two components": (of_components(0b001, 0b110), r"survey: A\*B is within no component"),

@@ -95,17 +95,17 @@ def shown_in_workbook(run: Path) -> None:
 
 OTHER = "has other cells than the table has as CSV or Parquet"
 FORGED: Corruptions = {
-    "json-stat shows a count": (replaced("_area-age.json", "null", "1"), "a withheld cell has a value"),
+    "json-stat shows a count": (replaced("_area-age.json", "null", "1"), "a suppressed cell has a value"),
     "json-stat has another": (replaced("_area-age.json", r'"value":\[([0-9])', r'"value":[9\1'), OTHER),
-    "json-stat withholds less": (replaced("_area-age.json", r'"[0-9]+":"c",', ""), "a withheld cell has a value"),
-    "json-stat has another status": (replaced("_area-age.json", ':"c"', ':"e"'), "a status that is none of withheld"),
+    "json-stat withholds less": (replaced("_area-age.json", r'"[0-9]+":"c",', ""), "a suppressed cell has a value"),
+    "json-stat has another status": (replaced("_area-age.json", ':"c"', ':"e"'), "a status other than that"),
     "px shows a count": (replaced("_area-age.px", r'"\.\."', "1"), OTHER),
     "px has one more": (replaced("_area-age.px", r"DATA=\n", r"DATA=\n1 "), "it has not a number for each cell"),
     "xml shows a count": (replaced("_area-age.xml", "<withheld/>", "<count>1</count>"), OTHER),
     "xml has a cell twice": (replaced("_area-age.xml", r"(<cell>.*</cell>\n)", r"\1\1"), "a cell is there twice"),
     "xml is none": (replaced("_area-age.xml", "</table>", ""), "it cannot be read as xml"),
     "sdmx shows a count": (replaced("_area-age.sdmx.csv", ",,C\n", ",1,F\n"), OTHER),
-    "sdmx says that it is free": (replaced("_area-age.sdmx.csv", ",,C\n", ",,F\n"), "a withheld cell has a value"),
+    "sdmx says that it is free": (replaced("_area-age.sdmx.csv", ",,C\n", ",,F\n"), "a suppressed cell has a value"),
     "sdmx has other codes": (replaced("_area-age.sdmx.json", '"id": "age01"', '"id": "age1"'), "age01|other cells"),
     "a workbook shows a count": (shown_in_workbook, OTHER),
     "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),

@@ -157,7 +157,7 @@ def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:
     assert filling
     failures = verify(forged(tmp_path / "run", table, certificate, sharp_bounds(table, KDSF))).failures
     assert any(f"{len(filling)} of {len(found)} differences" in failure for failure in failures)
-    assert any("says releasable, but" in failure for failure in failures)
+    assert any("claims releasable, but" in failure for failure in failures)
 
 
 def test_a_cover_that_forgets_a_structural_zero(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def glued_at(separator: str) -> Corruption:
 OTHER = Schema((replace(REGION, of=Coarser("area", (0, 1, 1, 1))), *CYCLE.variables[1:]))
 WITHOUT = Schema(CYCLE.variables[1:])
 DIGEST, NO_PARTITION = r"its digest is \w+, not", "is no partition of an axis"
-TWICE = "two levels of 'area' are the same, or what they tell together is no level"
+TWICE = "two levels of 'area' are the same, or their join is no level"
 SHARES = r"region\*sex\*age shares region\*sex with earlier ones, not "
 CORRUPTED: dict[str, Corruptions] = {
     "cycle": {
@@ -229,7 +229,7 @@ CORRUPTED: dict[str, Corruptions] = {
         "a difference between regions": (exchanging(0, 2), f"1 of {NOT_FEASIBLE} .*a released marginal that changes"),
         "a component less a level": (
             component_with(0, variables=["region", "sex", "work", "age"]),
-            "damaged|the components do not have every variable",
+            "corrupt|the components do not have every variable",
         ),
         "less in the search": (
             json_with("search/search.json", frontier=pairs("region*sex", "area*work", "sex*age", "work*age")),
@@ -411,4 +411,4 @@ def test_a_package_that_says_otherwise_of_levels_is_rejected(tmp_path: Path) -> 
     )
     assert verify(run).verified
     moved = edited("release/datapackage.json", lambda content: content["levels"][0]["categories"].update(a="s"))
-    rejected(run, moved, "what it says of levels is not so")
+    rejected(run, moved, "its levels are wrong")

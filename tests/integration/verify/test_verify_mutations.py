@@ -81,8 +81,8 @@ def built(case: Case, folder: Path) -> Path:
             if stage.name in ("table", "widths", "search", "assessment"):
                 run_stage(stage, build, IN_PROCESS, lambda text: None)
         with build.folder.writing("release") as into:
-            cleared = cleared_of(build.made.table, build.made.found.release, build.subject)
-            write_publication(cleared, build.subject, "mutation", into)
+            cleared = cleared_of(build.made.table, build.made.found.release, build.gate_input)
+            write_publication(cleared, build.gate_input, "mutation", into)
             build.folder.record(StageRecord("release", "", folder_digest(into), "done", 0.0, None, None))
     return build.folder.path
 

@@ -126,14 +126,14 @@ CORRUPTED: Corruptions = {
     "a bound too low by multipliers": (of("multipliers", bounds=lambda b: [b[0], b[1] - 1]), "claims at most"),
     "a bound too high": (of("shuttle", bounds=lambda b: [1, b[1]]), "claims at least 1, its"),
     "a width that is enough": (of("shuttle", bounds=lambda b: [b[0], b[0] + 20]), "has the width 20, which is enough"),
-    "another count": (of("shuttle", count=lambda n: 3 - n), "says the count"),
+    "another count": (of("shuttle", count=lambda n: 3 - n), "has the count"),
     "a cell not at risk": (of("shuttle", cell=lambda _: ANOTHER), "a cell that is not at risk"),
     "an unknown category": (of("shuttle", cell=lambda c: {**c, "A": "perhaps"}), "a cell that is not at risk"),
-    "a cell of fewer variables": (of("shuttle", cell=lambda c: {v: c[v] for v in "ABCDE"}), "damaged"),
+    "a cell of fewer variables": (of("shuttle", cell=lambda c: {v: c[v] for v in "ABCDE"}), "corrupt"),
     "a support too small": (of("shuttle", support=lambda s: s[1:]), "claims at most"),
     "a support that was not asked about": (
         of("shuttle", support=lambda s: [FULL]),
-        r"rests on A\*B\*C\*D\*E\*F, which step \d+ of the search did not ask about",
+        r"rests on A\*B\*C\*D\*E\*F, which step \d+ of the search did not evaluate",
     ),
     "an unknown variable": (of("shuttle", support=lambda s: [["G"]]), "unknown variable 'G'"),
     "a wrong multiplier": (multiplier(lambda n: n + 50), "claims at most"),
@@ -163,12 +163,12 @@ CORRUPTED: Corruptions = {
         with_all(lambda c: c["refutations"].append({**first(c, "shuttle"), "name": "f" * 16})),
         "nothing that was refused names ffffffffffffffff",
     ),
-    "no list": (with_all(lambda c: c.update(refutations=7)), "damaged"),
+    "no list": (with_all(lambda c: c.update(refutations=7)), "corrupt"),
     "no file": (removing(f"search/{FILE}"), "refutations.json is missing"),
-    "of a step that is open": (steps(lambda c: refuted(c)[0].update(answer=None)), "and does not say refuted"),
+    "of a step that is open": (steps(lambda c: refuted(c)[0].update(answer=None)), "which is not marked as refuted"),
     "of more than was asked": (
         steps(lambda c: [s for s in refuted(c) if s["added"]][-1].update(added=[["A"]])),
-        "of the search did not ask about",
+        "of the search did not evaluate",
     ),
     "of a conflict that is not proven": (
         steps(lambda c: c["required"]["conflicts"][0].update(proven=False)),
@@ -184,7 +184,7 @@ def test_whatever_is_corrupt_is_rejected(name: str, honest: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b"\xff"])
-def test_a_damaged_file_is_refused(content: bytes, honest: Path, tmp_path: Path) -> None:
+def test_a_corrupt_file_is_refused(content: bytes, honest: Path, tmp_path: Path) -> None:
     run = copy_of(honest, tmp_path)
     found = rejected(run, lambda run: (run / "search" / FILE).write_bytes(content), f"{FILE} ")
     assert len(found.failures) == 1
@@ -195,7 +195,7 @@ def test_a_damaged_file_is_refused(content: bytes, honest: Path, tmp_path: Path)
 def test_a_name_that_is_not_its_own_is_not_read(honest: Path, tmp_path: Path) -> None:
     run = copy_of(honest, tmp_path)
     for corrupt, words in (
-        (of("shuttle", count=lambda n: 7), "is not the name of what it says"),
+        (of("shuttle", count=lambda n: 7), "does not match its content"),
         (with_all(lambda c: c.update(table="0" * 64)), "of another table"),
     ):
         corrupt(run)

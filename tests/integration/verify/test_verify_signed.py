@@ -233,7 +233,7 @@ CORRUPTED: Corruptions = {
         saying(lambda one, other: one["subject"][0]["annotations"].update(title="x")),
         "another title or period",
     ),
-    "a failure": (saying(lambda one, other: one["predicate"].update(result="FAILED")), "does not say that the last"),
+    "a failure": (saying(lambda one, other: one["predicate"].update(result="FAILED")), "does not state that the last"),
     "another program": (saying(lambda one, other: configured(one, 0).update(uri="x")), "names no version of sdc"),
     "of other evidence": (saying(lambda one, other: of_other_file(other)), "is of another folder"),
     "another config": (
@@ -353,7 +353,7 @@ CONTRADICTING: Corruptions = {
         ),
         r"001_A-B-C-D-E\.csv comes to 1841 records, datapackage\.json says 1842",
     ),
-    "a page": (replacing("index.html", "1,841", "1,842"), r"index\.html tells numbers that its metadata do not"),
+    "a page": (replacing("index.html", "1,841", "1,842"), r"index\.html has numbers that its metadata do not have"),
 }
 
 
@@ -409,7 +409,7 @@ def test_tables_that_count_otherwise_are_not_verified(place: Path, tmp_path: Pat
 def test_what_is_in_part_is_verified_as_far_as_it_tells(place: Path, tmp_path: Path) -> None:
     run = yearbook(tmp_path, totals=True, signing_key=str(place / "key.pem"))
     found = checks(run / "release", place / "key.pub")
-    assert re.fullmatch("[1-9][0-9]* agree in all that two of them count; 1 in part are for sdc check", found["tables"])
+    assert re.fullmatch("[1-9][0-9]* agree with each other; 1 suppressed or rounded: see sdc check", found["tables"])
     assert found["formats"].endswith("in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx")
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from tests.unit.treat.test_magnitude import only
+from tests.unit.protect.test_magnitude import only
 
 import sdc
 from sdc.api import magnitude_table

@@ -116,5 +116,5 @@ def test_credentials_that_are_missing(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     refused(
         f"s3://survey/cars{within}",
-        r"cannot be asked for: there are no credentials \(NoCredentialsError\); give them to fsspec, by its own conf",
+        r"cannot be requested: there are no credentials \(NoCredentialsError\); give them to fsspec, by its own conf",
     )

@@ -143,7 +143,7 @@ def test_an_interrupt_stays_one_with_the_library_for_slurm() -> None:
 def test_slurm_needs_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scratch").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="there is no command sbatch on the PATH"):
+    with pytest.raises(ConfigError, match="command sbatch is not on the PATH"):
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
 
 
@@ -153,8 +153,8 @@ AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm cont
 @pytest.mark.parametrize(
     ("script", "scratch", "message"),
     [
-        ("exit 0", "other", r"scratch = '.*/scratch': there is no such folder; make it"),
-        ("exec sleep 60", "scratch", r"sbatch does not answer within 0\.2 s; is SLURM at work"),
+        ("exit 0", "other", r"scratch = '.*/scratch': the folder does not exist; create it"),
+        ("exec sleep 60", "scratch", r"sbatch does not answer within 0\.2 s; is SLURM running?"),
         (
             f"echo '{AWAY}' >&2; exit 1",
             "scratch",

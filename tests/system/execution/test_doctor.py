@@ -51,10 +51,10 @@ def test_all_is_well(home: Path) -> None:
     before = sorted(home.rglob("*"))
     found = list(examined(home / "build.yaml"))
     assert [one.name for one in found] == NAMES
-    assert {one.name: one.said for one in found if not one.ok} == {}
-    said = {one.name: one.said for one in found}
-    assert said["home"] == f"refusals are filed in {home}/.local/state/sdc"
-    assert said["kernels"] == f"compiled code is kept in {home}/.cache/sdc/kernels"
+    assert {one.name: one.message for one in found if not one.ok} == {}
+    said = {one.name: one.message for one in found}
+    assert said["home"] == f"refusal files go to {home}/.local/state/sdc"
+    assert said["kernels"] == f"compiled code is cached in {home}/.cache/sdc/kernels"
     assert said["prefect"].endswith(f"with its database in {home}/.prefect")
     assert said["storage"].startswith(f"{home}/runs on ")
     assert sorted(home.rglob("*")) == before
@@ -100,7 +100,7 @@ FAULTS: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], dict[str, str
     "open passwords": (open_passwords, {"pgpass": "@/passwords is open to others; run chmod 600 @/passwords"}),
     "no settings": (
         lambda home, patch: patch.setenv("FSSPEC_CONFIG_DIR", str(home / "none")),
-        {"fsspec": "FSSPEC_CONFIG_DIR = @/none: there is no such path; name one"},
+        {"fsspec": "FSSPEC_CONFIG_DIR = @/none: path not found; name another,"},
     ),
     "open caches": (
         open_caches,
@@ -109,14 +109,14 @@ FAULTS: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], dict[str, str
     "another version": (another_version, {"packages": "numpy "}),
     "a file for a folder": (
         lambda home, patch: (home / "runs").touch(),
-        {"storage": "@/runs cannot be written; set output.folder to one that can"},
+        {"storage": "@/runs cannot be written; set output.folder to a writable one,"},
     ),
     "an old clock": (
         lambda home, patch: patch.setattr(time, "time", lambda: 86_400.0),
-        {"clock": "it is 1970-01-02 00:00 here, before this package was written"},
+        {"clock": "the clock says 1970-01-02 00:00, before this package was written"},
     ),
     "no temporary": (lambda home, patch: patch.setenv("TMPDIR", str(home / "none")), {"temporary": "set TMPDIR"}),
-    "no scratch": (no_scratch, {"cluster": "@/address.yaml: scratch = '@/scratch': there is no such folder"}),
+    "no scratch": (no_scratch, {"cluster": "@/address.yaml: scratch = '@/scratch': the folder does not exist"}),
     "a full disk": (lambda home, patch: patch.setattr(doctor, "LEAST_FREE", 1 << 60), {"storage": "@ has "}),
     "no file system": (
         lambda home, patch: patch.setattr(doctor, "NO_POSIX", (doctor._file_system(home),)),
@@ -133,7 +133,7 @@ FAULTS: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], dict[str, str
 def test_what_is_wrong_has_a_line(name: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fault, expected = FAULTS[name]
     fault(home, monkeypatch)
-    found = {one.name: one.said for one in examined(home / "build.yaml") if not one.ok}
+    found = {one.name: one.message for one in examined(home / "build.yaml") if not one.ok}
     assert found.keys() == expected.keys()
     for look, said in expected.items():
         assert said.replace("@", str(home)) in found[look]
@@ -157,7 +157,7 @@ def test_an_open_prefect_server_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         (found,) = (one for one in examined(None) if one.name == "prefect")
         server.shutdown()
     assert not found.ok
-    assert "takes work from anybody who reaches it" in found.said
+    assert "accepts work from anyone who reaches it," in found.message
 
 
 def test_credentials_are_found_where_they_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_credentials_are_found_where_they_are(home: Path, monkeypatch: pytest.Mo
     for path, variable in ((home / "pgpass", "PGPASSFILE"), (home / "fsspec" / "s3.json", "FSSPEC_CONFIG_DIR")):
         path.touch(mode=0o600)
         monkeypatch.setenv(variable, str(path if variable == "PGPASSFILE" else path.parent))
-    said = {one.name: one.said for one in examined(None)}
+    said = {one.name: one.message for one in examined(None)}
     assert said["pgpass"] == f"PostgreSQL passwords come from {home}/pgpass"
     assert said["fsspec"] == f"fsspec's settings come from {home}/fsspec"
 

@@ -29,7 +29,7 @@ from sdc.model.errors import CutShortError, SdcError
 from sdc.model.table import Table
 from tests.helpers.waiting import wait_until
 
-AGAIN = "unit {} of {} of {} is missing: {}; it is handed out again (time {} of at most 3)"
+AGAIN = "unit {} of {} of {} is missing: {}; submitting it again ({} of at most 3)"
 ENOUGH = (
     "unit 0 of 1 of mark was handed out 4 times and is missing: no worker was at a unit for 60 s.*; start the Dask "
     "scheduler and its workers anew, then run again"
@@ -302,9 +302,9 @@ def once(table: Table, unit: tuple[str, str]) -> tuple[str, int]:
 KEPT: list[Any] = []
 FAULTY = {
     "SIGSTOP": r"unit 0 of 2 of once is missing: worker tls://\S+, which has it, sent no heartbeat for 6 s and is",
-    "hang": r"unit 0 of 2 of once is missing: after \d+ s worker tls://\S+ is still at it, which is ended; a unit may",
-    "SIGKILL": r"worker tls://\S+ is lost; its units are computed again",
-    "memory": r"worker tls://\S+ is lost; its units are computed again",
+    "hang": r"unit 0 of 2 of once is missing: after \d+ s worker tls://\S+ still runs it and is stopped; a unit may",
+    "SIGKILL": r"worker tls://\S+ is lost; its units are recomputed",
+    "memory": r"worker tls://\S+ is lost; its units are recomputed",
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sdc.config.build import ExecutionConfig
-from sdc.events import EXECUTION, STARTED, UNIT_LOST, EventText, heard, tell
+from sdc.events import EXECUTION, STARTED, UNIT_LOST, EventText, emit, heard
 from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
 from sdc.execution.dask_executor import DaskExecutor
@@ -71,12 +71,14 @@ def test_the_total_alone_after_a_fault(method: str, tmp_path: Path, monkeypatch:
     config, opened = write_czech(tmp_path, release={"method": method, "minutes": 1e-6}), search.release_search
 
     def faulty(*given: Any) -> Any:
-        tell(UNIT_LOST, "unit 0 of 1 is missing", EXECUTION)
+        emit(UNIT_LOST, "unit 0 of 1 is missing", EXECUTION)
         return opened(*given)
 
     with monkeypatch.context() as patch:
         patch.setattr(search, "release_search", faulty)
-        with pytest.raises(CutShortError, match=r"a fault cut it short: unit 0 of 1 is missing\. Nothing is published"):
+        with pytest.raises(
+            CutShortError, match=r"an error cut it short: unit 0 of 1 is missing\. Nothing is published"
+        ):
             run_all(open_build(config), IN_PROCESS)
     require_nothing_kept(open_build(config))
     if method == "ordered":

@@ -26,7 +26,7 @@ from tests.helpers.waiting import wait_until
 
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
 LIMIT_SECONDS = 900.0
-ONCE = "sdc: the search ends with what is proven so far; interrupt again to stop at once"
+ONCE = "sdc: the search ends with the release proven so far; interrupt again to stop at once"
 
 
 def end_group(build: subprocess.Popen[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
-from sdc.refusal import MEND, TRY_AGAIN, status_of
+from sdc.refusal import ERROR, TRY_AGAIN, status_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
@@ -44,7 +44,7 @@ class SmallDisk:
 class LimitedFiles:
     """Files of this process that cannot grow: what is left where nothing may be mounted."""
 
-    status = MEND
+    status = ERROR
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._before = folder, resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -40,5 +40,5 @@ def test_a_build_listens_on_the_loopback_alone(tmp_path: Path) -> None:
     (port,) = set(re.findall(r"127\.0\.0\.1:(\d+)/", said.read_text()))
     assert {socket.process for socket in sockets if socket.port == int(port)} == {run.pid}
     (log,) = tmp_path.glob("runs/*/*/log.jsonl")
-    assert "as --watch has said" in log.read_text()
+    assert "as printed by --watch" in log.read_text()
     assert f":{port}" not in log.read_text()

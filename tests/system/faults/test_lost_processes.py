@@ -90,8 +90,8 @@ def test_a_scheduler_that_comes_back_answers_the_rest(cluster: Cluster, czech: T
         cluster.start("scheduler", "worker")
         assert list(results) == [(1841, 2)]
     assert lines[:2] == [
-        "the Dask scheduler is lost; waiting for it to come back",
-        "the Dask scheduler is back; its units are computed again",
+        "the Dask scheduler is lost; waiting for it",
+        "the Dask scheduler is back; its units are recomputed",
     ]
 
 
@@ -110,10 +110,12 @@ def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_pa
         assert list(executor.run(total_and, czech, [3])) == [(1841, 3)]
         (line,) = lines
         assert line.startswith("worker tcp://127.0.0.1:")
-        assert line.endswith(" is lost; its units are computed again")
+        assert line.endswith(" is lost; its units are recomputed")
         executor.patience = 2  # for nothing is started any more
         cluster.kill("scheduler")
-        with pytest.raises(SdcError, match=r"scheduler was lost for 2 s; start it, then run again: stages .* reused"):
+        with pytest.raises(
+            SdcError, match=r"scheduler was lost for 2 s; start it, then run again: finished stages .* reused"
+        ):
             list(results)
         with pytest.raises(SdcError, match="scheduler was lost"):
             list(executor.run(total_and, czech, [4]))

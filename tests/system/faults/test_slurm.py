@@ -157,7 +157,7 @@ def test_a_job_that_is_cancelled(
     (job,) = on_slurm.slurm.jobs("RUNNING")
     on_slurm.slurm.asked("scancel", job)
     on_slurm.ended(build)
-    assert "is lost; its units are computed again" in on_slurm.said
+    assert "is lost; its units are recomputed" in on_slurm.said
     on_slurm.require_the_same_as_here(monkeypatch)
 
 
@@ -190,7 +190,10 @@ def test_a_queue_in_which_nothing_starts(on_slurm: OnSlurm) -> None:
 def test_a_partition_that_is_too_short(on_slurm: OnSlurm) -> None:
     on_slurm.write(yaml.safe_load((on_slurm.folder / "build.yaml").read_text()), queue=SHORT)
     on_slurm.ended(on_slurm.started(), status=1)
-    assert f"walltime = '00:10:00' is more than the partition gives ({SHORT} 6:00), so no job would" in on_slurm.said
+    assert (
+        f"walltime = '00:10:00' is more than the limit of the partition ({SHORT} 6:00), so no job would"
+        in on_slurm.said
+    )
     assert not (on_slurm.folder / "runs").exists()
 
 
@@ -198,7 +201,7 @@ def test_jobs_that_end_before_they_have_a_worker(on_slurm: OnSlurm) -> None:
     on_slurm.write(yaml.safe_load((on_slurm.folder / "build.yaml").read_text()), python="/nowhere/python")
     on_slurm.ended(on_slurm.started(), status=1)
     assert "no job has a worker: SLURM jobs" in on_slurm.said
-    assert "FAILED (NonZeroExitCode); see what they wrote (log_folder)" in on_slurm.said
+    assert "FAILED (NonZeroExitCode); see their output (log_folder)," in on_slurm.said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -18,7 +18,7 @@ import pytest
 from flows import absence
 from flows.absence import AT_WORK, at_work, refusals_of_the_server
 from flows.deployments import register
-from sdc.events import EventLog, heard, tell
+from sdc.events import EventLog, emit, heard
 from sdc.model.errors import ConfigError, SdcError, TemporaryError
 from sdc.refusal import TRY_AGAIN
 from sdc.storage.run_folder import RunFolder
@@ -90,7 +90,7 @@ def test_what_prefect_itself_says_to_a_server_that_is_away() -> None:
 @pytest.mark.parametrize("given", ["six", "-1", "inf", "nan"])
 def test_a_bound_that_is_none(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(absence.VARIABLE, given)
-    with pytest.raises(ConfigError, match=f"SDC_PREFECT_SECONDS = '{given}' is no number of seconds, such as 600"):
+    with pytest.raises(ConfigError, match=f"SDC_PREFECT_SECONDS = '{given}' is not a number of seconds, such as 600"):
         absence.patience()
 
 
@@ -99,7 +99,7 @@ def test_what_a_server_refuses_is_no_fault_of_the_build() -> None:
 
     answer = httpx.Response(401, request=REQUEST)
     with (
-        pytest.raises(SdcError, match=r"answers with status 401; see its log, and the key or password that Prefect"),
+        pytest.raises(SdcError, match=r"answers with status 401; check its log, and the key or password that Prefect"),
         refusals_of_the_server(),
     ):
         raise PrefectHTTPStatusError("401", request=REQUEST, response=answer)
@@ -112,7 +112,7 @@ def of_a_run(folder: Path, process: int) -> RunFolder:
     """A run folder with the event of a process that has begun in it."""
     folder.mkdir()
     with heard(EventLog(folder / "log.jsonl")):
-        tell("run started", pid=process, host=socket.gethostname())
+        emit("run started", pid=process, host=socket.gethostname())
     return RunFolder(folder)
 
 

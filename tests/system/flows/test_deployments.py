@@ -117,7 +117,8 @@ def schedule(content: dict[str, Any]) -> dict[str, Any]:
         (lambda c: first(c)["parameters"].update(data="none.csv"), r"parameters\.config = 'build\.yaml': .*none\.csv"),
         (lambda c: first(c)["concurrency_limit"].update(limit=0), r"concurrency_limit\.limit = 0: .*at least 1"),
         (lambda c: first(c)["work_pool"].update(name="x"), r"work_pool\.name = 'x' is not one of work_pools"),
-        (lambda c: first(c).update(name="weekly-widths"), r"deployment 'weekly-widths': there are two of this name"),
+        (lambda c: first(c).update(name="weekly-widths"), r"deployment 'weekly-widths': two deployments have "
+                                                          r"this name;"),
         (lambda c: c.update(deployments=[]), r"deployments = \[\]: .*a list of deployments, at least one"),
         (lambda c: c.update(deployments=["nightly"]), r"line 6, deployment None is a str, not a mapping; it has the"),
         (lambda c: c.update(deployment=[]), r"deployment is an unknown key; did you mean deployments\?"),
@@ -143,7 +144,9 @@ def test_faulty_deployments(project: Path, change: Callable[[dict[str, Any]], An
     ],
 )
 def test_alerts_go_to_no_other_machine(url: str, project: Path) -> None:
-    message = r"alerts\.webhook = '\S+': it is none of this machine; have a program here listen, and tell others itself"
+    message = (
+        r"alerts\.webhook = '\S+': not an address of this machine; a program here must listen and notify others itself"
+    )
     with pytest.raises(ConfigError, match=message):
         read_deployments(edited(project, lambda content: content.update(alerts={"webhook": url})))
 
@@ -347,9 +350,7 @@ def test_two_builds_of_the_same_cannot_run_at_once(project: Path) -> None:
         assert line_of(other) == "held\n"
         build = open_build(Path("build.yaml"))
         where = re.escape(str(build.folder.path))
-        message = (
-            rf"another run of the same build is at work in {where} \(process {other.pid} on .*\); wait until it ends"
-        )
+        message = rf"another run of the same build is using {where} \(process {other.pid} on .*\); wait until it ends"
         with pytest.raises(RunFolderError, match=message), build.started([]):
             pass
         other.stdin.close()

@@ -86,5 +86,7 @@ def test_a_database_that_is_none(tmp_path: Path) -> None:
     from flows.retention import old_flow_runs
 
     (tmp_path / DATABASE).write_text("no database at all, of some length that makes a header of SQLite" * 10)
-    with pytest.raises(SdcError, match=r"prefect\.db cannot be read: file is not a database; move it away, or mend it"):
+    with pytest.raises(
+        SdcError, match=r"prefect\.db cannot be read: file is not a database; move it away, or repair it"
+    ):
         old_flow_runs(tmp_path / DATABASE, 30)

@@ -157,8 +157,8 @@ def test_what_is_said_of_a_server_and_workers_that_are_not_of_the_run(
     said = capsys.readouterr().err.splitlines()
     url = str(PREFECT_API_URL.value()).removesuffix("/api")
     assert said == [
-        "this run can be seen until it ends, by whoever has the addresses:",
-        f"  Prefect  the page of its own server, {url}",
+        "see the run until it ends (keep the addresses secret):",
+        f"  Prefect  its own server's page, {url}",
         "  Dask     no workers: this process computes all",
     ]
 

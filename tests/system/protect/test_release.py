@@ -63,7 +63,7 @@ def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Fl
     What parts tell is known of it, and of their views no cell besides.
     """
     parts = NO_SUPPRESSED_TABLES if beside else found.suppressed_tables
-    known = case.known.telling(parts.facts).plus(found.suppressed_tables.beside if beside else found.release)
+    known = case.known.plus_facts(parts.facts).plus(found.suppressed_tables.beside if beside else found.release)
     hidden = [np.ones(st.cells(view, case.table.schema), np.bool_) for view in parts.views]
     return Case(case.table, known, parts.views, case.small_count, case.min_width), hidden
 

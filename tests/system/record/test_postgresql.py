@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError, ChainUnavailableError
-from sdc.refusal import MEND, TRY_AGAIN, status_of
+from sdc.refusal import ERROR, TRY_AGAIN, status_of
 from tests.helpers.databases import WITH_PASSWORD, Cluster, of_histories, running_cluster
 from tests.integration.record import test_chain as in_sqlite
 from tests.integration.record.test_chain import (
@@ -133,7 +133,7 @@ def test_a_user_or_a_database_that_is_not_there_is_not_waited_for(postgres_url: 
     for url in (postgres_url.replace("postgres@", "nobody@", 1), re.sub(r"/history\d+", "/none", postgres_url)):
         with pytest.raises(ChainUnavailableError, match=whole) as refused:
             Chain.read(url)
-        assert status_of(refused.value) == MEND
+        assert status_of(refused.value) == ERROR
 
 
 def test_a_password_comes_from_pgpassfile_alone(
@@ -156,6 +156,6 @@ def test_a_password_comes_from_pgpassfile_alone(
     assert (done.returncode, done.stdout) == (0, f"postgresql://{WITH_PASSWORD}@/{WITH_PASSWORD} is at this version\n")
     file.write_text(f"*:*:*:{WITH_PASSWORD}:wrong-secret\n")
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (MEND, "", 1)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (ERROR, "", 1)
     assert done.stderr.startswith(f"sdc: the history postgresql://{WITH_PASSWORD}@/{WITH_PASSWORD} does not let this")
     assert "secret" not in done.stderr

@@ -56,7 +56,7 @@ def test_every_format_withholds_the_same(listed: dict[str, bool], tmp_path: Path
     (fact,) = build.made.found.suppressed_tables.facts
     assert fact.intervals is not None
     assert len({one.digest for one in told.values()}) == 1
-    assert {len(one.withheld) for one in told.values()} == {len(fact.intervals.cells)}
+    assert {len(one.suppressed) for one in told.values()} == {len(fact.intervals.cells)}
     metadata = json.loads((release / "datapackage.json").read_text())
     assert {one["format"] for one in metadata["resources"] if "in_part" in one} == {*FORMATS} - {"xlsx"}
     assert verify(build.folder.path).verified

@@ -149,7 +149,7 @@ def test_the_command_goes_on_where_it_was_killed(proven: Build) -> None:
     assert killed(2, "after", *words) == -signal.SIGKILL
     assert len([*proven.folder.parts("bounds").rglob("*.npz")]) == 3
     answer = invoked(*words)
-    assert "bounds: goes on after 3 parts that were kept" in answer.stderr
+    assert "bounds: continues after 3 saved parts" in answer.stderr
     assert answer.stdout == expected
     assert not proven.folder.parts("bounds").exists()
 

@@ -110,7 +110,7 @@ def test_a_timestamp_is_of_the_checksums(
     openssl(release, "ts", "-verify", "-data", "SHA256SUMS", "-in", file.name, "-CAfile", authority / "authority.pem")
     found = checks(release, place / "key.pub")
     time = "[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8} UTC"
-    assert re.fullmatch(f"SHA256SUMS was there at {time}, says whoever openssl ts -verify names", found["timestamp"])
+    assert re.fullmatch(f"SHA256SUMS existed at {time}; check the signer with openssl ts -verify", found["timestamp"])
     # of other checksums
     signed_by(release, SigningKey.read(place / "key.pem"), title="Others")
     with pytest.raises(InputError, match=r"SHA256SUMS\.tsr is of other checksums; take it out"):

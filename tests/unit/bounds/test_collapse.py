@@ -154,9 +154,9 @@ def test_the_variables_of_the_smallest_counts_are_kept() -> None:
     codes[:50, 18] = codes[50:, 19] = 0
     table, release = Table.of(_binary(20), codes), Release.of(st.of((v, v + 1)) for v in range(0, 20, 2))
     collapsed, cell = Collapse(table, knows(table, release)), np.ones((1, 20), np.uint16)
-    assert collapsed.kept(cell) == [st.of([*range(13), 18, 19])]
+    assert collapsed.variables_around(cell) == [st.of([*range(13), 18, 19])]
     assert collapsed.at(cell[0]) == (0, 0)
-    assert Collapse(table, knows(table, all_ways(4, 2))).kept(cell) == [st.full(4)]
+    assert Collapse(table, knows(table, all_ways(4, 2))).variables_around(cell) == [st.full(4)]
 
 
 def test_sixteen_variables_of_two_categories_are_all_kept() -> None:
@@ -164,7 +164,7 @@ def test_sixteen_variables_of_two_categories_are_all_kept() -> None:
         Table.of(_binary(17), np.zeros((1, 17), np.int64)),
         knows(Table.of(_binary(17), np.zeros((1, 17), np.int64)), all_ways(16, 1)),
     )
-    assert collapsed.kept(np.zeros((1, 17), np.uint16)) == [st.full(16)]
+    assert collapsed.variables_around(np.zeros((1, 17), np.uint16)) == [st.full(16)]
 
 
 # Refusals

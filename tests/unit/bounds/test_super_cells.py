@@ -91,7 +91,7 @@ def test_a_wide_table_is_collapsed() -> None:
         assert found.exact.tolist() == [exact]
     with pytest.raises(ReleaseError, match="the integer program takes at most 4096"):
         bounds(table, knows(table, cycle), [one], "integer-program")
-    with pytest.raises(ReleaseError, match="bounds over fractions take at most 4096; leave fractional out, or ask of"):
+    with pytest.raises(ReleaseError, match="bounds over fractions take at most 4096; leave fractional out, or choose"):
         bounds(table, knows(table, cycle), [one], "fractional")
 
 

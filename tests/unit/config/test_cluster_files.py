@@ -92,7 +92,7 @@ def test_faulty_files(tmp_path: Path, text: str, message: str) -> None:
     ("change", "message"),
     [
         ({"walltime": 14_400}, r"walltime = 14400: should be a valid string .*in quotes, such as '04:00:00'"),
-        ({"walltime": "00:04:59"}, r"walltime = '00:04:59': it is less than 300 s"),
+        ({"walltime": "00:04:59"}, r"walltime = '00:04:59': less than 300 s"),
         ({"memory_per_worker": "auto"}, r"memory_per_worker = 'auto': it is no size"),
         ({"scratch": None}, r"scratch = None: .*a folder that exists and that every worker sees"),
         ({"job_extra_directives": ["--partition=x"]}, r"directives\.0 = '--partition=x'.*name the partition in"),
@@ -123,11 +123,11 @@ TLS = {"ca_file": "ca.pem", "cert": "c.pem", "key": "c.key"}
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"address": "127.0.0.1:8786"}, r"address = '127\.0\.0\.1:8786': it is no address; write tcp:// or tls://"),
-        ({"address": "tcp://127.0.0.1:65536"}, r"it is no address"),
+        ({"address": "127.0.0.1:8786"}, r"address = '127\.0\.0\.1:8786': not an address; write tcp:// or tls://"),
+        ({"address": "tcp://127.0.0.1:65536"}, r"not an address;"),
         ({"address": "tls://127.0.0.1:8786"}, r"needs a section tls with ca_file, cert and key"),
         ({"address": "tcp://127.0.0.1:8786", "tls": TLS}, r"the address tcp://127\.0\.0\.1:8786 goes without tls"),
-        ({"address": "tcp://10.0.0.5:8786"}, r"whoever reaches tcp://10\.0\.0\.5:8786 may run code in its workers"),
+        ({"address": "tcp://10.0.0.5:8786"}, r"anyone who reaches tcp://10\.0\.0\.5:8786 can run code in its workers"),
         ({"address": "tcp://127.0.0.1.example.org:8786"}, r"or write open_to_the_network: true"),
         ({"address": "tcp://127.0.0.1:8786"}, None),
         ({"address": "tcp://localhost:8786"}, None),

@@ -22,7 +22,7 @@ from sdc.data.reading import read_table
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.stages.build import Build
-from sdc.stages.stages import ASKED, STAGES
+from sdc.stages.stages import OPTIONAL, STAGES
 
 SMALLEST: dict[str, Any] = {"name": "small", "table": {"path": "t.csv"}, "risk": {"min_width": 3}}
 REQUIRED: dict[str, Any] = {"release.require": ["a*b"]}
@@ -169,4 +169,4 @@ def test_digests_and_keys_of_stages_stay(name: str, file: Path) -> None:
         for section in BuildConfig.model_fields
     }
     assert digests == case["digests"]
-    assert {stage.name: digest_of(stage.sections(build))[:12] for stage in (*STAGES, *ASKED)} == case["keys"]
+    assert {stage.name: digest_of(stage.sections(build))[:12] for stage in (*STAGES, *OPTIONAL)} == case["keys"]

@@ -107,7 +107,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert sdc("config", "--page", str(file))[0] == 0
     assert file.read_text().startswith("<!doctype html>")
     for arguments, message in (
-        (("config",), "nothing is asked; give a config, --explain"),
+        (("config",), "nothing to do: give a config, --explain,"),
         (("config", "--page", str(file)), "exists already; name a file that does not"),
         (("config", "--page", str(tmp_path / "no" / "x.html")), "cannot be written: No such file"),
         (("config", "--explain", "zzz"), "zzz is no key of the config"),

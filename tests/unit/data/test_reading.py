@@ -286,7 +286,7 @@ def test_columns(tmp_path: Path) -> None:
     refused(path, "missing names 'count', no variable of", missing={"count": "none"})
     refused(text(path, "a,b,a\n1,2,3\n"), "t.csv has 2 columns called 'a'; rename or drop one")
     refused(text(path, ",b\n1,2\n"), "t.csv: column 1 has no name; name it, or name the variables to use")
-    refused(text(path, "a,Count\n1,2\n"), "has the column 'Count', and nothing says whether it counts")
+    refused(text(path, "a,Count\n1,2\n"), "has the column 'Count', and no setting declares whether it counts")
     refused(text(path, "a,count\n1,2\n"), "'count' cannot be a variable", variables=["a", "count"])
     many = write(tmp_path / "m.parquet", {f"v{v}": [1] for v in range(64)})
     refused(many, "64 variables; a table has 1 to 63")

@@ -127,7 +127,7 @@ def test_a_column_that_looks_like_counts_is_asked_about(name: str, variables: An
     frame = pa.table({"sex": ["f", "m"], "area": ["n", "s"], name: [7, 5]})
     for source in (path, frame):
         with pytest.raises(
-            InputError, match=f"the column '{name}', and nothing says whether it counts .* {{count: null}}"
+            InputError, match=f"the column '{name}', and no setting declares whether it counts .* {{count: null}}"
         ):
             read_table(source, variables=variables)
         assert read_table(source, variables=variables, columns={"count": name}).total == 12

@@ -123,7 +123,7 @@ def test_parquet_from_a_host_without_range(served: Callable[..., str], tmp_path:
 
 
 def test_http_without_permission(served: Callable[..., str]) -> None:
-    refused(f"{served(Refusing)}/t.csv", r"http://.*/t\.csv may not be read: permission denied; mend its permissions")
+    refused(f"{served(Refusing)}/t.csv", r"http://.*/t\.csv may not be read: permission denied; fix its permissions")
 
 
 def test_a_host_that_refuses() -> None:
@@ -158,7 +158,7 @@ class EndpointConnectionError(Exception):
 @pytest.mark.parametrize(
     ("error", "match"),
     [
-        (PermissionError(13, "Permission denied"), "may not be read: permission denied; mend its permissions"),
+        (PermissionError(13, "Permission denied"), "may not be read: permission denied; fix its permissions"),
         (EndpointConnectionError(), "cannot be reached: EndpointConnectionError; check the address and the network"),
         (TimeoutError(), "cannot be reached: TimeoutError; check the address and the network"),
     ],

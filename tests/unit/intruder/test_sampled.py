@@ -26,7 +26,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.stages.subject import release_of
+from sdc.stages.resolved import release_of
 from tests.helpers.errors import errors_of, sampled_near_the_listing
 from tests.helpers.integrated import without_second_order
 from tests.papers.papers import ITEMS
@@ -117,7 +117,7 @@ def test_chains_get_longer_until_no_standard_error_is_larger_than_asked_for() ->
     assert found.standard_errors is not None
     assert told.error == found.standard_errors.max() <= told.wanted == 0.02
     assert told.draws > 20
-    assert written_error(told.error, told.wanted) == f"up to {told.error:.4f}, at most 0.02 as asked for"
+    assert written_error(told.error, told.wanted) == f"up to {told.error:.4f}, at most 0.02 as required"
     again = of_small(Sampling(told.draws, 2, 5, error=0.02))
     assert again.diagnostics == told
     assert (again.cells.probabilities == found.cells.probabilities).all()
@@ -128,7 +128,7 @@ def test_an_error_that_is_not_reached_is_said() -> None:
     assert told is not None
     assert told.draws == 100
     said = written_error(told.error, told.wanted)
-    assert said == f"up to {told.error:.4f}, more than the 0.0001 asked for: no more may be drawn"
+    assert said == f"up to {told.error:.4f}, more than the 0.0001 required: no more may be drawn"
     as_told = of_small(Sampling(20, 2, 5, error=None)).diagnostics
     assert as_told is not None
     assert as_told.draws == 20
@@ -136,7 +136,7 @@ def test_an_error_that_is_not_reached_is_said() -> None:
 
 
 def test_no_more_is_drawn_than_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chains, "MAX_KEPT", 18 * 50)
+    monkeypatch.setattr(chains, "MAX_STORED", 18 * 50)
     told = of_small(Sampling(20, 2, 5, error=1e-4)).diagnostics
     assert told is not None
     assert told.draws == 50
@@ -169,7 +169,7 @@ def test_what_cannot_be_sampled(czech: Table) -> None:
             sampled(table, knows(table, release), law_of(name, wide), table.codes, Sampling(), IN_PROCESS)
     many = schema_of([30, 30, 30])
     table = Table.of(many, np.zeros((1, 3), np.uint16), np.ones(1, np.int64))
-    with pytest.raises(ReleaseError, match="basic moves that keep what is released have 658503000 entries"):
+    with pytest.raises(ReleaseError, match="basic moves that preserve the release have 658503000 entries"):
         sampled(
             table,
             knows(table, frontier("AB", "BC", "AC")),

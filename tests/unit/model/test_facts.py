@@ -336,7 +336,7 @@ def test_a_cell_that_others_tell_is_not_to_be_protected() -> None:
     public, view = Knowledge.of(table, Release.of([area, 0b110]), NO_ZEROS, NO_FACTS), area | kind
     assert narrow(table, view, public, 1).tolist() == [True] * 4 + [False] * 4
     cells = schema.restrict(st.members(view)).keys.unpack(np.arange(8))
-    part = public.telling([suppressed_fact(view, cells, table.total, "in part")])
+    part = public.plus_facts([suppressed_fact(view, cells, table.total, "in part")])
     kept = primary_cells(table, part, public, 2, 1)
     assert (kept.places.tolist(), kept.counts.tolist()) == ([4], [1])
 
@@ -349,7 +349,7 @@ def test_the_only_suppressed_cell_is_told_by_the_total(counts: list[int], hidden
     schema = Schema((Variable("a", tuple("xyz"[: len(counts)])),))
     table = Table.of(schema, np.arange(len(counts))[:, None], np.array(counts))
     fact = suppressed_fact(1, np.array(hidden)[:, None], table.total, "before")
-    public = Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS).telling([fact])
+    public = Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS).plus_facts([fact])
     assert primary_cells(table, public, public, 2, 1).places.tolist() == kept
 
 

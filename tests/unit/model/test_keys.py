@@ -77,5 +77,5 @@ def test_an_index_places_cells_among_those_wanted(drawn: tuple[KeySpace, Codes, 
 
 
 def test_some_variables_in_another_order() -> None:
-    space = KeySpace((2, 3, 4)).keep([2, 0])
+    space = KeySpace((2, 3, 4)).restricted([2, 0])
     assert (space.sizes, space.cells, space.strides.tolist()) == ((4, 2), 8, [2, 1])

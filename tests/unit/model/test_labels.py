@@ -32,9 +32,12 @@ def test_what_has_no_label_is_called_by_its_name() -> None:
     [
         ({"income": VariableLabels("Income")}, "unknown variable 'income'; the table has age, sex"),
         ({"age": VariableLabels(categories={"9": "not known"})}, "of the category '9', and variable 'age' has none"),
-        ({"age": VariableLabels(categories={"1": "same", "3": "same"})}, "two categories of 'age' would read 'same'"),
-        ({"age": VariableLabels(categories={"1": "2"})}, "two categories of 'age' would read '2'"),
-        ({"age": VariableLabels("sex")}, "two variables would read 'sex'"),
+        (
+            {"age": VariableLabels(categories={"1": "same", "3": "same"})},
+            "two categories of 'age' would have the label 'same'",
+        ),
+        ({"age": VariableLabels(categories={"1": "2"})}, "two categories of 'age' would have the label '2'"),
+        ({"age": VariableLabels("sex")}, "two variables would have the label 'sex'"),
     ],
 )
 def test_labels_that_do_not_fit_the_table(labels: dict[str, VariableLabels], message: str) -> None:

@@ -64,7 +64,7 @@ def test_a_closed_sub_table_has_all_that_it_tells(schema: Schema, rng: Rng) -> N
         assert closed == closure(schema, subtable)
         assert (subtable in sets) == (closed == subtable)
         assert partition(schema, closed) == partition(schema, subtable)
-        told = schema.levels.telling(closed)
+        told = schema.levels.finest(closed)
         assert schema.levels.closed(told) == closed
         assert partition(schema, told) == partition(schema, subtable)
         axes = [axis_of(schema, v) for v in members(told)]
@@ -140,12 +140,12 @@ def test_what_is_not_closed_is_no_schema(schema: Schema, rng: Rng) -> None:
     of_axes = [[u for u in kept if axis_of(schema, u) == axis] for axis in {axis_of(schema, v) for v in kept}]
     told = {partition(schema, 1 << v) for v in kept}
     if not all(any(bits(own) & ~closure(schema, 1 << u) == 0 for u in own) for own in of_axes):
-        with pytest.raises(ValueError, match="tells the others, close the sub-table"):
+        with pytest.raises(ValueError, match="implies the others, close the sub-table"):
             schema.restrict(kept)
     elif all(partition(schema, 1 << v | 1 << u) in told for own in of_axes for v in own for u in own):
         assert len(schema.restrict(kept)) == len(kept)
     else:
-        with pytest.raises(InputError, match="overlap, and what both tell together is no level"):
+        with pytest.raises(InputError, match="overlap, and their common refinement is no level"):
             schema.restrict(kept)
 
 
@@ -166,7 +166,7 @@ def test_refinements_are_what_levels_tell_together(schema: Schema) -> None:
         added = with_refinements(left)
         assert len(added) >= len(schema)
         if len(added) > len(left):
-            with pytest.raises(InputError, match="overlap, and what both tell together is no level"):
+            with pytest.raises(InputError, match="overlap, and their common refinement is no level"):
                 Schema(left)
 
 
@@ -194,7 +194,7 @@ def test_releases_count_closed_sub_tables(schema: Schema, rng: Rng) -> None:
     assert ways == sorted(ways, reverse=True)
     assert release.by_dimension(schema) == tuple(ways.count(k) for k in range(max(ways) + 1))
     values = [Fraction(int(n), 7) for n in rng.integers(-5, 9, len(schema))]
-    products = [prod(values[v] for v in members(schema.levels.telling(t))) for t in public]
+    products = [prod(values[v] for v in members(schema.levels.finest(t))) for t in public]
     assert sum_of_products(release, values, schema) == sum(products)
 
 
@@ -234,7 +234,7 @@ def test_marginals_are_sums_over_groups(of: Case, rng: Rng) -> None:
     assert schema.shared(subtable, of.cells).tolist() == [len(groups[key]) > 1 for key in keys]
     if not subtable:
         return
-    told, table = schema.levels.telling(subtable), of.table.marginal(subtable)
+    told, table = schema.levels.finest(subtable), of.table.marginal(subtable)
     assert table.schema == schema.restrict(members(subtable))
     rows = zip(table.codes.tolist(), table.counts.tolist(), strict=True)
     found = {categories(table.schema, range(len(table.schema)), cell): count for cell, count in rows}
@@ -260,7 +260,7 @@ def test_columns_and_one_way_counts(of: Case) -> None:
 def test_impossible_cells_and_the_marginal_cells_that_have_no_other(of: Case, rng: Rng) -> None:
     schema, wrong = of.schema, set(impossible_cells(of.schema, of.zeros))
     assert of.zeros.contains(of.cells, schema).tolist() == [cell in wrong for cell in cells_of(schema)]
-    told = schema.levels.telling(closure(schema, int(rng.integers(0, 1 << len(schema)))))
+    told = schema.levels.finest(closure(schema, int(rng.integers(0, 1 << len(schema)))))
     flags = of.zeros.excluded(closure(schema, told), schema)
     assert flags.shape == tuple(schema.sizes[v] for v in members(told))
     assert all(flags[key] == (wrong >= set(inside)) for key, inside in marginal(schema, told).items())
@@ -342,7 +342,7 @@ def test_a_release_of_levels_that_overlap_is_not_explicit() -> None:
         ({"a": ("A", (0, 1))}, "'a' is no partition of the 3 categories of 'A'"),
         ({"a": ("A", (0, 1, 1, 1))}, "'a' is no partition of the 3 categories of 'A'"),
         ({"a": ("A", (0, 2, 2))}, "'a' is no partition of the 3 categories of 'A'"),
-        ({"a": ("A", (0, 0, 0))}, "'a' of 'A' has one group, and tells nothing"),
+        ({"a": ("A", (0, 0, 0))}, "'a' of 'A' has one group, so it has no effect"),
         ({"a": ("A", (2, 0, 1))}, "'(a|A)' and '(a|A)' are the same partition of the categories of 'A'"),
         ({"a": ("A", (0, 1, 1)), "b": ("A", (1, 0, 0))}, "'a' and 'b' are the same partition"),
         ({"a": ("A", (0, 1, 1)), "b": ("a", (0, 1))}, "'b' is a level of 'a', no axis of the table"),

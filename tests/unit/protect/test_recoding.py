@@ -220,7 +220,7 @@ def told(frontier: Iterable[int], schema: Schema, counts: np.ndarray) -> Iterato
     """What sub-tables on whatever levels tell, cell by cell."""
     cells = np.argwhere(counts >= 0)
     for element in frontier:
-        codes = schema.columns(cells, st.members(schema.levels.telling(element)))
+        codes = schema.columns(cells, st.members(schema.levels.finest(element)))
         for group in np.unique(codes, axis=0):
             inside = [tuple(cell) for cell in cells[(codes == group).all(axis=1)].tolist()]
             count = sum(int(counts[cell]) for cell in inside)

@@ -147,7 +147,7 @@ def test_small_cells_of_what_was_in_part_before_keep_their_width_too() -> None:
     """The sum of the second row is 1 and was rounded: cells are withheld that let it move."""
     table = dense(schema_of([3, 2]), [2, 2, 0, 1, 0, 5])
     begun = RiskEvaluator(table, Knowledge.of(table, NOTHING, NO_ZEROS, ()), Criteria.of(1, 1))
-    evaluator = begun.knowing(begun.known.telling(rounded_beside(begun, 0b11, 3).facts))
+    evaluator = begun.knowing(begun.known.plus_facts(rounded_beside(begun, 0b11, 3).facts))
     assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
     found = suppress_jointly(evaluator, [0b11])
     assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE

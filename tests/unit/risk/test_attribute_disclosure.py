@@ -23,7 +23,7 @@ from sdc.risk.attribute_disclosure import AttributeDisclosure
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
-from sdc.stages.subject import knowledge
+from sdc.stages.resolved import knowledge
 from tests import reference
 from tests.levels import (
     Cell,

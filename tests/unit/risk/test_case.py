@@ -31,7 +31,7 @@ def with_part() -> RiskEvaluator:
     table, before = scattered(), knows(scattered(), NOTHING)
     marginal = table.marginal(0b111)
     hidden = suppressed_fact(0b111, marginal.codes[marginal.counts <= 20], table.total, "A*B*C")
-    return RiskEvaluator(table, before.telling([hidden]), Criteria.of(6, 3), before=before)
+    return RiskEvaluator(table, before.plus_facts([hidden]), Criteria.of(6, 3), before=before)
 
 
 @given(tables_and_knowledge().filter(lambda example: len(example[0].at_risk(2)) > 2))
@@ -80,7 +80,7 @@ def test_what_parts_tell_is_not_known_before_them() -> None:
     """Counts of 2 and 1, rounded to multiples of 3, are told closer than a width of 5: by that they stay at risk."""
     table = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
     part = SuppressedTable.rounded_to(0b11, np.array([3, 3, 6, 6, 6, 0]), 3, [], table.schema, "A*B rounded")
-    told = evaluator_of(table, 5).knowing(knows(table, NOTHING).telling(part.facts))
+    told = evaluator_of(table, 5).knowing(knows(table, NOTHING).plus_facts(part.facts))
     for asked in (told, told.knowing(told.known)):
         found = asked.evaluate(NOTHING).assessment
         assert (found.verdict, found.in_part) == (Verdict.UNSAFE, OwnJudged(2, 2))

@@ -148,7 +148,7 @@ def test_what_is_visited_is_found_or_on_the_border(table: Table, floor: int) -> 
     order = sweep_order(schema)
     place, axes = np.argsort(order).tolist(), [axis_of(schema, v) for v in order]
     apart = [st.of(p for p, axis in enumerate(axes) if axis != own) for own in axes]
-    told = np.array([schema.levels.telling(t) for t in cut.sub_tables.tolist()], np.uint64)
+    told = np.array([schema.levels.finest(t) for t in cut.sub_tables.tolist()], np.uint64)
     visited = [schema.levels.closed(t) for t in renumbered(neighbours(renumbered(told, place), apart), order).tolist()]
     assert cut.visited == 1 + len(visited) == 1 + len(set(visited))
     assert set(as_dict(cut)) <= {0, *visited}

@@ -22,7 +22,7 @@ from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_frequency import MinFrequency
 from sdc.risk.verdict import Verdict
 from sdc.search.best import METHODS
-from sdc.stages.subject import knowledge
+from sdc.stages.resolved import knowledge
 from tests import reference
 from tests.levels import closed_sets, dense_of, named, random_schema, random_table
 from tests.profiles import scaled

@@ -116,8 +116,8 @@ def test_what_a_recode_frees_is_safe_with_all_that_was_released() -> None:
     for remedy in tried:
         recode = remedy.recode
         assert set(remedy.freed) <= set(remedy.asked)
-        assert all(t not in found.release and st.is_within(t, recode.kept) for t in remedy.asked)
-        lost = [t for t in found.release.listed(5).nonzero()[0].tolist() if t and t & ~recode.kept]
+        assert all(t not in found.release and st.is_within(t, recode.remaining) for t in remedy.asked)
+        lost = [t for t in found.release.listed(5).nonzero()[0].tolist() if t and t & ~recode.remaining]
         assert remedy.lost == len(lost)
         if remedy.freed:
             together = Release.of([*recode.release(found.release).frontier, *map(recode.sub_table, remedy.freed)])

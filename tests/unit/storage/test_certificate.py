@@ -98,7 +98,7 @@ def test_differences_that_are_damaged_are_refused(columns: dict[str, Any], messa
     schema = written(tmp_path, differences=found)
     good, _ = read_columns(tmp_path / "differences_0.parquet")
     write_columns(tmp_path / "differences_0.parquet", {**good, **columns})
-    with pytest.raises(InputError, match=rf"differences_0\.parquet is damaged: .*{message}"):
+    with pytest.raises(InputError, match=rf"differences_0\.parquet is corrupt: .*{message}"):
         read_certificate(tmp_path, schema)
 
 
@@ -115,7 +115,7 @@ UNKNOWN, NO_COMPONENT = "unknown variable 'Q'; the table has A, B, C, D, E, F", 
         ({"known": {}}, "known: release: Field required"),
         ({"more": 1}, "more: Unexpected"),
         ({"parts": [{}]}, "parts: 0: beside: Field required"),
-        ({"parts": [{"beside": [], "facts": []}] * 2}, "it says twice what goes out in part"),
+        ({"parts": [{"beside": [], "facts": []}] * 2}, "suppressed tables are listed twice"),
         ({"components": []}, NO_COMPONENT),
         ({"components": [{**OF_A, "variables": []}]}, NO_COMPONENT),
         ({"components": [{"variables": ["A"], "differences": 0}]}, "components: 0: cover: Field required"),

@@ -105,9 +105,9 @@ def fact_with(number: int, **changes: Any) -> Callable[[Path], None]:
     return json_by(lambda content: content["facts"][number].update(changes))
 
 
-DAMAGED = r"known\.json is damaged: "
+DAMAGED = r"known\.json is corrupt: "
 DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
-    "nothing": (lambda folder: (folder / "known.json").unlink(), RunFolderError, r"known\.json is missing: nothing"),
+    "nothing": (lambda folder: (folder / "known.json").unlink(), RunFolderError, r"known\.json is missing: it has"),
     "no JSON": (lambda folder: (folder / "known.json").write_text("{"), RunFolderError, r"known\.json cannot be read"),
     "a list": (lambda folder: (folder / "known.json").write_text("[]"), RunFolderError, r"known\.json has format None"),
     "the format": (json_with(format=7), RunFolderError, r"known\.json has format 7, this version reads 1"),
@@ -135,8 +135,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
     "an unknown part of a fact": (fact_with(0, more=1), RunFolderError, DAMAGED + "facts: 0: more: Unexpected"),
     "more cells": (fact_with(0, between=2), RunFolderError, DAMAGED + r".*known_0\.parquet has 1 cells, 2 are claimed"),
     "no file": (lambda folder: (folder / "known_0.parquet").unlink(), InputError, r"known_0\.parquet is missing"),
-    "a code": (columns_with(A=np.array([2], np.uint16)), InputError, r"known_0\.parquet is damaged: column 'A' has"),
-    "floats": (columns_with(low=np.array([4.0])), InputError, r"known_0\.parquet is damaged: its columns are not A"),
+    "a code": (columns_with(A=np.array([2], np.uint16)), InputError, r"known_0\.parquet is corrupt: column 'A' has"),
+    "floats": (columns_with(low=np.array([4.0])), InputError, r"known_0\.parquet is corrupt: its columns are not A"),
     "an interval that is not so": (columns_with(low=np.array([6])), InputError, "rounded is not of these records: 1"),
     "an empty interval": (columns_with(low=np.array([7])), RunFolderError, DAMAGED + ".*the interval is empty"),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sdc.events import SERVER, EventLog, heard, read_events, tell
+from sdc.events import SERVER, EventLog, emit, heard, read_events
 from sdc.model.errors import RunFolderError
 from sdc.storage.runs import old_logs
 from tests.unit.storage.test_runs import STAGES, make
@@ -49,9 +49,9 @@ def test_a_log_is_set_aside_and_goes_when_all_of_it_is_old(tmp_path: Path) -> No
 def test_what_is_written_meanwhile_is_in_a_new_log(tmp_path: Path) -> None:
     path = log(tmp_path, "log.jsonl", NOW - timedelta(days=40), NOW)
     with heard(EventLog(path), SERVER):
-        tell("request", logger=SERVER)
+        emit("request", logger=SERVER)
         ((_, aside),) = cleaned(tmp_path)
-        tell("server ended", logger=SERVER)
+        emit("server ended", logger=SERVER)
     assert aside is not None
     assert [event["event"] for event in read_events(path.with_name(aside))] == ["server started", "request"]
     assert [event["event"] for event in read_events(path)] == ["server ended"]

@@ -119,7 +119,7 @@ def test_a_writer_that_stops_leaves_no_whole_table(table: Table, folder: Path, m
     with pytest.raises(OSError, match="no space left"):
         write_table(table, folder, parts=2)
     assert contents(folder) == {}
-    with pytest.raises(InputError, match=r"has no schema.json: the table is not there or not whole; write it again"):
+    with pytest.raises(InputError, match=r"has no schema.json: the table is missing or incomplete; write it again"):
         read_written_table(folder)
 
 
@@ -175,14 +175,14 @@ def _schema(**changes: object) -> Damage:
     ("damage", "match"),
     [
         (lambda folder: (folder / "part-00000.parquet").unlink(), "part-00000.parquet is missing; write it again"),
-        (lambda folder: (folder / "part-00000.parquet").write_bytes(b"PAR1"), "part-00000.parquet is damaged: .*write"),
+        (lambda folder: (folder / "part-00000.parquet").write_bytes(b"PAR1"), "part-00000.parquet is corrupt: .*write"),
         (lambda folder: (folder / "part-00001.parquet").write_bytes(b""), "has part-00001.parquet, which its schema"),
-        (_columns, "part-00000.parquet is damaged: its columns are not those of schema.json"),
-        (_categories, "part-00000.parquet is damaged: column 'v0' has unknown categories"),
-        (_cells, r"part-00000.parquet is damaged: cells \d+, recorded \d+"),
-        (_total, "part-00000.parquet is damaged: total 0, recorded 100"),
-        (_other_table, "is damaged: its table has the digest .*, schema.json records"),
-        (lambda folder: (folder / "schema.json").unlink(), "has no schema.json: the table is not there or not whole"),
+        (_columns, "part-00000.parquet is corrupt: its columns are not those of schema.json"),
+        (_categories, "part-00000.parquet is corrupt: column 'v0' has unknown categories"),
+        (_cells, r"part-00000.parquet is corrupt: cells \d+, recorded \d+"),
+        (_total, "part-00000.parquet is corrupt: total 0, recorded 100"),
+        (_other_table, "is corrupt: its table has the digest .*, schema.json records"),
+        (lambda folder: (folder / "schema.json").unlink(), "has no schema.json: the table is missing or incomplete"),
         (lambda folder: (folder / "schema.json").write_text("{"), "schema.json cannot be read"),
         (lambda folder: (folder / "schema.json").write_text("[]"), "schema.json cannot be read"),
         (_schema(format=1), "schema.json has the format 1, this version reads 2; run the build again"),
@@ -230,8 +230,8 @@ def test_parts_have_the_cells_of_the_table(
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
-        (Path.unlink, r"cannot be read: No such file or directory; where a worker says so, set output\.folder"),
-        (lambda path: path.write_bytes(path.read_bytes() + b" "), "was changed while it was worked on; run again"),
+        (Path.unlink, r"cannot be read: No such file or directory; if a worker reports this, set output\.folder"),
+        (lambda path: path.write_bytes(path.read_bytes() + b" "), "was changed during the run; run again"),
     ],
 )
 def test_a_part_that_is_not_as_it_was(table: Table, folder: Path, name: str, damage: Damage, match: str) -> None:

@@ -209,7 +209,7 @@ def test_what_is_missing_or_damaged_is_named(name: str, content: bytes | None, c
     file, read = READERS[name]
     if content is not None:
         (tmp_path / file).write_bytes(content)
-    with pytest.raises((InputError, RunFolderError), match=f"{re.escape(file)} (is missing|is damaged|cannot be read)"):
+    with pytest.raises((InputError, RunFolderError), match=f"{re.escape(file)} (is missing|is corrupt|cannot be read)"):
         read(czech, tmp_path)
 
 

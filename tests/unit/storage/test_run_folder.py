@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sdc.events import tell
+from sdc.events import emit
 from sdc.model.errors import RunFolderError
 from sdc.storage import run_folder
 from sdc.storage.run_folder import Manifest, RunFolder, StageRecord, folder_digest
@@ -124,9 +124,9 @@ def test_a_stage_that_goes_while_it_is_taken_over_is_not(
 def test_a_folder_that_is_held_says_by_whom(folder: RunFolder) -> None:
     assert not folder.held()
     with folder.locked():
-        tell("run started", pid=7, host="there")
+        emit("run started", pid=7, host="there")
         assert folder.held()
-        with pytest.raises(RunFolderError, match=r"at work in .*one \(process 7 on there since 20.*\); wait until"):
+        with pytest.raises(RunFolderError, match=r"is using .*one \(process 7 on there since 20.*\); wait until"):
             RunFolder(folder.path).locked().__enter__()
     assert not folder.held()
 
@@ -136,7 +136,7 @@ def test_the_manifest_on_a_full_disk_is_one_message(folder: RunFolder, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_folder, "write_json", fail)
-    with pytest.raises(RunFolderError, match=r"the manifest cannot be written in .*No space left.* stages that are"):
+    with pytest.raises(RunFolderError, match=r"the manifest cannot be written in .*No space left.* finished stages"):
         folder.write_manifest(Manifest())
 
 

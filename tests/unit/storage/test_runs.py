@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sdc.events import tell
+from sdc.events import emit
 from sdc.model.errors import RunFolderError
 from sdc.storage.run_folder import Manifest, RunFolder, StageRecord, folder_digest
 from sdc.storage.runs import finish_removals, last_finished, read_run, read_runs, remove, superfluous
@@ -20,13 +20,13 @@ def make(root: Path, name: str, digest: str, *stages: str, outcome: str = "finis
     """A run that made these stages and ended so."""
     folder = RunFolder(root / name / digest)
     with folder.locked():
-        tell("run started", pid=os.getpid(), host="here", workers=2)
+        emit("run started", pid=os.getpid(), host="here", workers=2)
         folder.begin(Manifest(name, planned=STAGES))
         for stage in stages:
             with folder.writing(stage) as into:
                 (into / "data.txt").write_text(stage)
                 folder.record(StageRecord(stage, "key", folder_digest(into), "done", 1.0, 100, 200))
-        tell("run ended", "no release is safe" if outcome == "refused" else "", outcome=outcome)
+        emit("run ended", "no release is safe" if outcome == "refused" else "", outcome=outcome)
     return folder
 
 
@@ -95,9 +95,9 @@ def test_the_status_of_a_run(root: Path) -> None:
 def test_a_run_at_work_says_what_it_does(root: Path) -> None:
     folder = RunFolder(root / "births" / "e")
     with folder.locked():
-        tell("run started", pid=7, host="there", workers=2)
-        tell("stage started", "finds a release", stage="search")
-        tell("progress", "chains: 3 of 8 units in 5 s", units=3, of=8, seconds=5.0)
+        emit("run started", pid=7, host="there", workers=2)
+        emit("stage started", "finds a release", stage="search")
+        emit("progress", "chains: 3 of 8 units in 5 s", units=3, of=8, seconds=5.0)
         run = read_run(folder.path)
         assert run.state == "running"
         now = run.status["running"]
@@ -138,7 +138,7 @@ def test_a_run_is_removed_whole(root: Path) -> None:
 def test_a_run_that_was_run_again_meanwhile_stays(root: Path) -> None:
     run = read_run(root / "births" / "e")
     make(root, "births", "e", *STAGES)
-    with pytest.raises(RunFolderError, match=r"births/e has changed meanwhile: it was run again"):
+    with pytest.raises(RunFolderError, match=r"births/e was run again meanwhile"):
         remove(run)
     assert read_run(root / "births" / "e").state == "finished"
 
@@ -158,14 +158,14 @@ def test_other_folders_are_no_runs(root: Path, tmp_path: Path, monkeypatch: pyte
     (root / "births" / "notes").mkdir()
     (root / "births" / "notes" / "manifest.txt").touch()
     assert len(read_runs(root)) == 6
-    with pytest.raises(RunFolderError, match=r"notes is no run folder: it has no manifest.json"):
+    with pytest.raises(RunFolderError, match=r"notes is not a run folder: it has no manifest.json"):
         read_run(root / "births" / "notes")
-    with pytest.raises(RunFolderError, match=r"no manifest.json; name one that sdc run has made, such as .*births/a$"):
+    with pytest.raises(RunFolderError, match=r"no manifest.json; name a folder of sdc run, such as .*births/a$"):
         read_run(root)
     monkeypatch.chdir(root.parent)
-    with pytest.raises(RunFolderError, match=r"deaths is no run folder: .* such as runs/deaths/a$"):
+    with pytest.raises(RunFolderError, match=r"deaths is not a run folder: .* such as runs/deaths/a$"):
         read_run(Path("deaths"))
-    with pytest.raises(RunFolderError, match=r"none is no folder; name one with runs in it"):
+    with pytest.raises(RunFolderError, match=r"none is not a folder; name one with runs"):
         read_runs(tmp_path / "none")
 
 
@@ -194,7 +194,7 @@ def test_a_malformed_manifest_is_unreadable_and_says_why(
     folder = RunFolder(tmp_path / "births" / "a")
     folder.path.mkdir(parents=True)
     (folder.path / "manifest.json").write_text(json.dumps({"format": 1, **manifest}))
-    with pytest.raises(RunFolderError, match=rf"manifest.json is damaged: .*{fault}.*; remove the run folder and run"):
+    with pytest.raises(RunFolderError, match=rf"manifest.json is corrupt: .*{fault}.*; remove the run folder and run"):
         folder.manifest()
     (run,) = read_runs(tmp_path)
     assert (run.state, run.status["stages"], superfluous([run], 0, True)) == ("unreadable", [], [])

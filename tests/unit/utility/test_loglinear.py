@@ -232,7 +232,7 @@ def test_a_decomposable_release_of_more_cells_than_anybody_lists() -> None:
     assert found.degrees_of_freedom == found.fitted_cells - 471
     assert {term.estimable for term in found.terms} == {None}
     assert found.deviance > 0
-    with pytest.raises(InputError, match="cells have a positive fit, and at most 4,194,304 are listed; keep fewer"):
+    with pytest.raises(InputError, match="cells have a positive fit, and at most 4,194,304 are listed; use fewer"):
         found.to_arrow()
 
 

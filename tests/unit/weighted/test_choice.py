@@ -30,7 +30,7 @@ from sdc.model.weights import UNIT, RecordWeights, RoundedTotals, WeightRanges, 
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.server.desk.judge import Judge
-from sdc.weighted.choice import choose, is_kept
+from sdc.weighted.choice import choose, is_wide_enough
 from sdc.weighted.pairs import Pairs, WeightedCertificate
 from tests.facts import agreeing
 from tests.strategies import dense_counts, every_cell, knows, listed
@@ -127,7 +127,7 @@ def test_what_goes_out_narrows_no_cell(sample: tuple[Table, RecordWeights], rele
     known = with_totals(knows(table, release), found.totals, base * UNIT)
     assert found.pairs.feasible(table, weights, known).all()
     if found.totals:
-        assert is_kept(table, Criteria.of(2, 1), found.pairs)
+        assert is_wide_enough(table, Criteria.of(2, 1), found.pairs)
         assert are_wide(table, weights, known)
 
 

@@ -1,4 +1,4 @@
-"""The one table of a history, to which can only be appended."""
+"""The one, append-only table of a history."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -32,7 +32,7 @@ POSTGRESQL = (
 def upgrade() -> None:
     texts = [sa.Column(name, sa.Text, nullable=False) for name in ("kind", "at", "who", "subject", "body")]
     hashes = [sa.Column(name, sa.String(64), nullable=False) for name in ("previous", "hash")]
-    # of SQLite's types INTEGER alone is the number of the row itself
+    # in SQLite only INTEGER is the row number itself
     number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
     op.create_table("entries", sa.Column("seq", number, primary_key=True, autoincrement=False), *texts, *hashes)
     for columns in ["kind", "seq"], ["who", "kind", "seq"], ["subject", "seq"]:

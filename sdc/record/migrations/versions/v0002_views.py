@@ -1,6 +1,6 @@
 """Views of a history: users, queries, decisions, and how long each sub-table was on each frontier.
 
-They hold nothing: each says of the entries what a replay of them says.
+The views store nothing: each shows what a replay of the entries gives.
 """
 
 from alembic import op
@@ -35,7 +35,7 @@ SELECT seq AS entry, at, {request} AS query, subject AS sub_table, {outcome} AS 
     {milliseconds} AS milliseconds
 FROM entries WHERE kind = 'decision'"""
 
-# what came to a frontier and what left it alternate, so that the next change of the same is the end
+# additions to and removals from a frontier alternate: the next change of a sub-table is its end
 FRONTIERS = """CREATE VIEW history_frontiers AS
 SELECT frontier, sub_table, entry, version, at, until_entry, until_version, until_at
 FROM (

@@ -13,7 +13,7 @@ from sdc import api
 from sdc.bounds import method
 from sdc.commands import cli
 from sdc.model.errors import RunFolderError
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from tests.helpers.builds import built, written
 
 WIDTH = 2
@@ -40,7 +40,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_bounds_of_a_run_are_as_wide_as_its_certificate_shows(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(method, "LINEAR_ROWS", 0)
-    subject = Subject.open(str(run))
+    subject = ResolvedInput.open(str(run))
     alone = api.cell_bounds(subject.table, subject.public(None), small_count=1)
     found = subject.certified(alone, 1)
     assert (alone.inner_width < WIDTH).any(), "a case in which nothing is to be learnt"
@@ -64,10 +64,10 @@ def test_the_command_shows_them(run: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_certificate_that_was_changed_is_refused(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
-    subject = Subject.open(str(copy))
+    subject = ResolvedInput.open(str(copy))
     bounds = api.cell_bounds(subject.table, subject.public(None), small_count=1, method="nested")
     file = next((copy / "assessment").glob("certificate*.json"))
     file.chmod(0o600)
     file.write_text(file.read_text() + " ")
-    with pytest.raises(RunFolderError, match="assessment is not what the manifest recorded; make it again"):
+    with pytest.raises(RunFolderError, match="assessment differs from the manifest; run the build again"):
         subject.certified(bounds, 1)

@@ -1,4 +1,4 @@
-"""What a command is about: a table, or that of a config or of a run, with its settings, and what is public of it."""
+"""The input of a command, resolved from a path: table, config or run, with settings and public facts."""
 
 from __future__ import annotations
 
@@ -53,28 +53,27 @@ from sdc.storage.runs import is_run, run_at
 
 
 class Known(Protocol):
-    """A release that was found, with all that it was found beside and what goes out in part; or a build."""
+    """A found release with its public facts, or a build."""
 
     @property
     def knowledge(self) -> Knowledge:
-        """What everybody knows once it is out."""
+        """What is public once it is published."""
 
 
 Public: TypeAlias = Knowledge | Known | Release | Sequence[str]
-"""What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
-nothing is known."""
+"""Public facts of a table: knowledge, a found release or build, or only sub-tables."""
 
 
 def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
-    """The downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or no sub-table."""
+    """Return the downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or none."""
     if isinstance(sub_tables, Release):
         return sub_tables
     is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str)
     if not (is_list and sub_tables and all(isinstance(one, str) for one in sub_tables)):
         given = repr(sub_tables) if isinstance(sub_tables, str) else f"of the type {type(sub_tables).__name__}"
         raise ReleaseError(
-            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], a release that was "
-            "found, or what sdc.knowledge gives"
+            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], a found release, "
+            "or the result of sdc.knowledge"
         )
     return Release.of(st.parse(text, table.schema) for text in sub_tables)
 
@@ -86,14 +85,14 @@ def knowledge(
     structural_zeros: str | Path | StructuralZeros | None = None,
     facts: Iterable[Fact] = NO_FACTS,
 ) -> Knowledge:
-    """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
+    """Return the public facts of a table: sub-tables, impossible cells, and other facts.
 
     structural_zeros  these, or a YAML file of patterns, see `sdc.data.structural_zeros`
-    facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
+    facts             counts or ranges of cells, see `sdc.model.fact`
 
-    In which group of a level each category is is a part of the table's schema, see `read_table`, and known too. Of a
-    release that was found all is known that it was found beside, and what goes out of it in part. Errors as `known_of`,
-    and InputError where a record is in an impossible cell, or a fact is not so.
+    The groups of levels are in the table's schema (see `read_table`) and public too. A found release includes
+    everything it was judged with, and its suppressed tables. Errors as `known_of`; InputError if a record is in an
+    impossible cell or a fact is false.
     """
     given = structural_zeros
     zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
@@ -101,10 +100,9 @@ def knowledge(
 
 
 def known_of(table: Table, public: Public) -> Knowledge:
-    """What is known, of a release that was found once it is out.
+    """Return what is public, including a found release.
 
-    ReleaseError for what is no release, for an unknown variable, and where what is known is of another table;
-    InputError as of `knowledge`.
+    ReleaseError for invalid releases, unknown variables or knowledge of another table; InputError as `knowledge`.
     """
     known: Any = getattr(public, "knowledge", public)
     if not isinstance(known, Knowledge):
@@ -120,14 +118,14 @@ CONFIGS = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """A table, and where a config or a run says them, the settings and the release that go with it.
+class ResolvedInput:
+    """A table, with the settings and release of its config or run.
 
-    known     what is known of the table before anything is released whole: with what goes out in part
-    config    of a table alone what is set, and the defaults; settings  what is set beside the file or the run
-    build     None where the subject is a table alone
-    released  what a run has found; parts  and what of it goes out in part; suppressed  how much that hides
-    weights   of the records, where the config names them
+    known     public before the release, with suppressed tables
+    config    for a plain table: its settings with defaults; settings  those given beside the file or run
+    build     None for a plain table
+    released  the release of a run; parts  its suppressed tables; suppressed  how much they suppress
+    weights   of the records, if the config has them
     """
 
     name: str
@@ -146,62 +144,62 @@ class Subject:
         path: str,
         settings: Settings = NOTHING_SET,
         executor: Executor = IN_PROCESS,
-        asked: Sequence[str] = (),
+        features: Sequence[str] = (),
         named: Mapping[str, Sequence[PatternLike] | None] = MappingProxyType({}),
-    ) -> Subject:
-        """Reads it; ConfigError for settings that a run's table cannot follow, RunFolderError for a damaged run.
+    ) -> ResolvedInput:
+        """Read a table, config or run; ConfigError for settings that a run's table cannot follow.
 
-        settings  on top of those of the config or the run; or those of a table, which has the defaults else
-        asked     capabilities that must work with what is asked there: else a ConfigError, before anything is read
-        named     by who names them the sub-tables that the table must have: else an InputError, before a record is read
+        RunFolderError for a corrupt run.
+
+        settings  on top of the config's or run's; for a plain table, of the defaults
+        features  capabilities that must work with the settings; ConfigError before anything is read
+        named     sub-tables by option that the table must have; InputError before records are read
         """
         settings = current_settings(settings)
         if path.endswith(CONFIGS):
-            return _of_config(path, settings, executor, asked, named)
+            return _of_config(path, settings, executor, features, named)
         if "\0" not in path and len(path) < 3000 and is_run(found := run_at(Path(path))):
-            return _of_run(found, settings, asked)
-        return _of_table(path, settings, executor, asked, named)
+            return _of_run(found, settings, features)
+        return _of_table(path, settings, executor, features, named)
 
     def criteria(self) -> Criteria:
-        """What is set, else what the config has; ConfigError where neither has a width."""
+        """Return the criterion of settings or config; ConfigError if neither has a width."""
         if self.build is None and not is_set(self.settings, "risk.min_width"):
-            raise ConfigError(f"{self.name} says nothing of the criterion; give --min-width, or a config or run folder")
-        asked = Build(self.config).criteria
+            raise ConfigError(f"{self.name} has no criterion; give --min-width, or a config or run folder")
+        criteria = Build(self.config).criteria
         reveals = self.build is not None and self.config.release.reveal_suppressed
-        return asked if reveals else asked.beside(self.table, self.known)
+        return criteria if reveals else criteria.beside(self.table, self.known)
 
     @property
     def small_count(self) -> int:
-        """That of the criterion."""
         return self.config.risk.small_count
 
     @property
     def losses(self) -> Losses | None:
-        """Those of the config."""
         return Build(self.config).losses
 
     @property
     def execution(self) -> ExecutionConfig:
-        """Who works on it: so many workers here as are asked for, else those of a config; one for others."""
+        """Return the execution: the given number of local workers, or the config's; one otherwise."""
         own = self.config.execution
-        is_asked = is_set(self.settings, "execution.workers")
-        if is_set(self.settings, "execution.cluster") or (self.name.endswith(CONFIGS) and not is_asked):
+        is_given = is_set(self.settings, "execution.workers")
+        if is_set(self.settings, "execution.cluster") or (self.name.endswith(CONFIGS) and not is_given):
             return own
-        workers = own.workers if is_asked else 1
+        workers = own.workers if is_given else 1
         return ExecutionConfig(cluster="in-process" if workers == 1 else "local", workers=workers)
 
     @property
     def method(self) -> str:
-        """That of a search; ConfigError where a table has none."""
+        """Return the search method; ConfigError if a plain table has none."""
         if self.build is None and not is_set(self.settings, "release.method"):
             raise ConfigError(f"{self.name} names no method; give --method, or a config or run folder")
         return self.config.release.method
 
     def public(self, given: Sequence[str] | None) -> Knowledge:
-        """What is known with the release given, or the run's; ConfigError where there is neither."""
-        return self.known.plus(self._asked(given))
+        """Return knowledge with the given release, or the run's; ConfigError if there is neither."""
+        return self.known.plus(self._release_or_own(given))
 
-    def _asked(self, given: Sequence[str] | None) -> Release:
+    def _release_or_own(self, given: Sequence[str] | None) -> Release:
         if given:
             return Release.of(st.parse(text, self.table.schema) for text in given)
         if self.released is None:
@@ -209,16 +207,16 @@ class Subject:
         return self.released
 
     def assess(self, given: Sequence[str] | None, criteria: Criteria, executor: Executor) -> Assessment:
-        """Of the same release, judged as a build does: with what was proven before. Errors as `public`, `certified`."""
-        asked, effort = self._asked(given), Effort(self.budget, executor=executor)
+        """Assess the release as a build does, with earlier proofs. Errors as `public`, `certified`."""
+        release, effort = self._release_or_own(given), Effort(self.budget, executor=executor)
         before, witnesses = self.suppressed_tables.before(self._whole), self.witnesses(self.known)
         evaluator = RiskEvaluator(self.table, self.known, criteria, effort=effort, before=before, witnesses=witnesses)
-        return evaluator.evaluate(asked).assessment.named_by(self.table.schema)
+        return evaluator.evaluate(release).assessment.named_by(self.table.schema)
 
     def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
-        """Bounds under a run's release, with the tables by which its certificate shows how far at-risk cells move.
+        """Narrow bounds by the feasible tables of a run's certificate.
 
-        RunFolderError where that is of another release, or was changed.
+        RunFolderError if the certificate is of another release, or was changed.
         """
         if self.released is None:
             return bounds
@@ -230,9 +228,9 @@ class Subject:
 
     @property
     def besides(self) -> tuple[Knowledge, Knowledge]:
-        """What is public beside a single table, and what of it is whole: with a run's release, else before any.
+        """What is public with a single table: all of it, and the part without suppressed tables.
 
-        By the second it is told which small cells of sub-tables in part nothing can help.
+        The second shows which small cells no suppression can protect.
         """
         released = NOTHING if self.released is None else self.released
         return self.known.plus(released), self._whole.plus(released)
@@ -243,7 +241,7 @@ class Subject:
         return replace(self.known, facts=tuple(fact for fact in self.known.published if fact not in own))
 
     def witnesses(self, known: Knowledge) -> Witnesses | None:
-        """Feasible tables for anyone who knows that, by a run's certificate, or beside a config's ledger, if any.
+        """Return feasible tables under this knowledge, from a run's certificate or the ledger's proofs, if any.
 
         Errors as `certified`.
         """
@@ -253,33 +251,33 @@ class Subject:
         return Witnesses.of(self.table, known, lifted(self.start[1], self.table))
 
     def judge_rounded(self, sub_table: str, base: int) -> None:
-        """A sub-table rounded to multiples of a base is judged by the criteria of the config, or the run's.
+        """Judge a rounded sub-table by the criteria of the config or run.
 
-        All that readers are told of it is taken as known. InputError for what is public whole, NotReleasableError where
-        it is not proven that all keeps the width beside what is public.
+        Everything that readers learn from it counts as known. InputError if it is public already, NotReleasableError if
+        the width is not proven together with public facts.
         """
         assert self.build is not None
         (public, whole), view = self.besides, st.parse(sub_table, self.table.schema)
         if view in public.release:
             raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
         criteria, effort = self.criteria(), Effort(self.budget)
-        asked = RiskEvaluator(
+        evaluator = RiskEvaluator(
             self.table, public, criteria, effort=effort, before=whole, witnesses=self.witnesses(public)
         )
-        rounded_beside(asked, view, base)
+        rounded_beside(evaluator, view, base)
 
     @property
     def start(self) -> tuple[CellBounds | None, Proof]:
-        """What a run shows under its release, for sharper bounds to start from; errors as `certified`.
+        """The run's results under its release, as a start for sharper bounds; errors as `certified`.
 
-        Bounds of the at-risk cells where it has assessed them, and the tables of its certificate.
+        Bounds of the assessed at-risk cells, and the tables of the certificate.
         """
         stage, certificate = self._certificate()
         bounds = None if stage == SEARCH else self._made.assessed(certificate.small_count)[1]
         return bounds, certificate.proof
 
     def assessed(self, small_count: int) -> tuple[CellBounds, EndMethods] | None:
-        """Bounds of at-risk cells as the sharp assessment of a run has them, else None; errors as `certified`."""
+        """Return bounds of a run's sharp assessment, or None; errors as `certified`."""
         if self.released is None:
             return None
         stage, certificate = self._certificate()
@@ -290,7 +288,7 @@ class Subject:
 
     @property
     def folder(self) -> RunFolder | None:
-        """Of the run, or the one that a build of the config has; None of a table alone."""
+        """The run folder of the run or config; None for a plain table."""
         return None if self.build is None else self.build.folder
 
     @property
@@ -299,7 +297,7 @@ class Subject:
         return self.build.made
 
     def _certificate(self) -> tuple[str, Certificate]:
-        """The last that a run has made, with its stage; RunFolderError as `certified`."""
+        """Return the run's latest certificate and its stage; RunFolderError as `certified`."""
         folder = self._made.folder
         stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
         require_recorded(folder, stage)
@@ -310,32 +308,31 @@ class Subject:
 
     @property
     def accepts_undecided(self) -> bool:
-        """Whether what nothing could decide is accepted."""
         return Build(self.config).policy is Policy.OUTER
 
     @property
     def section(self) -> ReleaseConfig:
-        """How a release is searched."""
+        """Settings of the search."""
         return self.config.release if self.build is None else self.build.settings().release
 
     @property
     def may_coarsen(self) -> bool:
-        """Whether a config like this one may have `by: recoding`."""
+        """Whether a config like this may recode (`by: recoding`)."""
         return self.build is None or self.config.may_coarsen
 
     @property
     def of_whole(self) -> tuple[str, ...]:
-        """What its config asks of whole sub-tables alone, which such a one may not have."""
+        """Settings of the config that forbid suppressed tables."""
         return () if self.build is None else tuple(name for name in OF_WHOLE if name in self.config.asked)
 
     @property
     def budget(self) -> Budget:
-        """Of proofs."""
+        """Budget of proofs."""
         return Budget(self.config.release.seconds_per_cell, self.config.release.seconds)
 
     @property
     def publication(self) -> dict[str, Any]:
-        """How the config publishes, as `sdc.publish_release` takes it."""
+        """The config's publication settings for `sdc.publish_release`."""
         about = self.config.publication.model_dump(exclude_none=True)
         labels = self.config.labels.model_dump(exclude_none=True)["variables"]
         named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
@@ -343,17 +340,16 @@ class Subject:
 
     @property
     def labels(self) -> Labels:
-        """How the config calls variables and categories."""
+        """Labels of variables and categories."""
         return self.config.labels.labels
 
     @property
     def forbid(self) -> Sequence[PatternLike]:
-        """What the config forbids."""
         return self.config.release.forbid
 
     @property
     def one_way(self) -> Knowledge:
-        """What is known with the one-way sub-tables."""
+        """Knowledge with the one-way sub-tables."""
         return self.known.plus(Release.of(1 << variable for variable in range(len(self.table.schema))))
 
 
@@ -366,31 +362,31 @@ def _of_table(
     path: str,
     settings: Settings,
     executor: Executor,
-    asked: Sequence[str],
+    features: Sequence[str],
     named: Mapping[str, Sequence[PatternLike] | None],
-) -> Subject:
+) -> ResolvedInput:
     config = table_config(path, settings)
-    config.require(*asked)
+    config.require(*features)
     config.require_used(settings)
     source = open_source(path, config.table.expect, config.table.ignore)
-    named = {**named, **_wished(config, settings)}
+    named = {**named, **_constraints(config, settings)}
     if any(named.values()):
         _require_named(named, read_schema(source, config.table))
     counted = count_records(source, config.table, executor)
     known = Build(config).known_of(counted)
-    return Subject(path, counted.table, known, config, settings, weights=counted.weights)
+    return ResolvedInput(path, counted.table, known, config, settings, weights=counted.weights)
 
 
 def table_config(path: str, settings: Settings) -> BuildConfig:
-    """What is set of a table alone, with the defaults; ConfigError as `configured`."""
-    # where nobody has named a method: one that works with what is asked
+    """Return the settings of a plain table with defaults; ConfigError as `configured`."""
+    # without a given method: one that works with the settings
     content: dict[str, Any] = {"name": "table", "table": {"path": path}, "risk": {"min_width": 1}}
     method = "decomposable" if is_set(settings, "risk.posterior") else "ordered"
     content |= {"release": {"method": method}}
     return validated(BuildConfig, with_settings(content, settings), Path("table"), settings=[""])
 
 
-def _wished(config: BuildConfig, settings: Settings) -> dict[str, Sequence[PatternLike]]:
+def _constraints(config: BuildConfig, settings: Settings) -> dict[str, Sequence[PatternLike]]:
     constraints = {REQUIRE: config.release.require, FORBID: config.release.forbid}
     return {key: named for key, named in constraints.items() if is_set(settings, key)}
 
@@ -399,20 +395,20 @@ def _of_config(
     path: str,
     settings: Settings,
     executor: Executor,
-    asked: Sequence[str],
+    features: Sequence[str],
     named: Mapping[str, Sequence[PatternLike] | None],
-) -> Subject:
+) -> ResolvedInput:
     build = Build(read_config(path, settings))
     config = build.config
-    config.require(*asked)
+    config.require(*features)
     if not config.earlier and config.ledger is None:  # of whose levels only the table knows
-        _require_named({**named, **_wished(config, settings)}, build.schema)
+        _require_named({**named, **_constraints(config, settings)}, build.schema)
     counted = build.counted(executor)
     table, known, origin = build.with_earlier(counted)
-    return Subject(path, table, known, config, settings, replace(build, given=origin), weights=counted.weights)
+    return ResolvedInput(path, table, known, config, settings, replace(build, given=origin), weights=counted.weights)
 
 
-def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
+def _of_run(path: Path, settings: Settings, features: Sequence[str]) -> ResolvedInput:
     if of_table := [key for key in settings if key.partition(".")[0] in ("table", *BEFORE)]:
         raise ConfigError(f"{path} is a run, whose table is made; leave out {', '.join(of_table)}")
     build = Build.of_run(path)
@@ -425,10 +421,10 @@ def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
         config.require_used(settings)
         folder, build = build.folder, replace(build, config=config)
         vars(build)["folder"] = folder
-    build.config.require(*asked)
+    build.config.require(*features)
     made, stages = build.made, {TABLE, SEARCH} & build.folder.records().keys()
     require_recorded(build.folder, *stages)
-    own = Subject(str(path), made.table, made.known, build.config, settings, build)
+    own = ResolvedInput(str(path), made.table, made.known, build.config, settings, build)
     if build.config.table.weight is not None:
         own = replace(own, weights=made.weights)
     if SEARCH not in stages:
@@ -439,8 +435,8 @@ def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:
-    """RunFolderError where a stage of a run is not as it was made."""
+    """Raise RunFolderError if a stage of a run was changed."""
     records = folder.records()
     for stage in stages:
         if folder_digest(folder.stage(stage)) != records[stage].output:
-            raise RunFolderError(f"{folder.stage(stage)} is not what the manifest recorded; make it again with sdc run")
+            raise RunFolderError(f"{folder.stage(stage)} differs from the manifest; run the build again")

@@ -1,4 +1,4 @@
-"""What is public of a table, as published tables that relate to each other: what whoever reads all of it has."""
+"""All public tables of a build's table, with their relations: the input of an attack."""
 
 from __future__ import annotations
 
@@ -16,26 +16,24 @@ from sdc.model.table import Table
 from sdc.public.published import Published
 
 
-def told_tables(table: Table, known: Knowledge) -> Iterator[tuple[Published, EarlierConfig]]:
-    """The largest tables that are public whole, and of others the cells that are told, or the rounded counts.
+def public_tables(table: Table, known: Knowledge) -> Iterator[tuple[Published, EarlierConfig]]:
+    """The maximal public tables: exact, suppressed and rounded ones.
 
-    Whoever has them knows what is within each level. What lies between other numbers, and which cells cannot be, is not
-    in them.
+    Together they imply the tables over coarser levels. Bounds of cells and structural zeros are left out.
     """
     whole = [Fact(element) for element in known.release.frontier if element]
     margins = {fact: _margins(fact, known) for fact in known.published}
-    told_by_others = {margin for own in margins.values() for margin in own}
+    implied = {margin for own in margins.values() for margin in own}
     for fact in (*whole, *known.published):
         where = _where(fact, table.schema)
-        if fact not in told_by_others and all(where.values()):  # of no records at all nothing is told
+        if fact not in implied and all(where.values()):  # a fact on no records is empty
             yield _published(fact, margins.get(fact, ()), table, known), _relation(fact, where, table.schema)
 
 
 def _margins(fact: Fact, known: Knowledge) -> Sequence[Fact]:
-    """Of a rounded table the facts that say no more than that sums of its counts are near the true ones too."""
     schema, base = known.schema, base_of(fact, known)
-    own = schema.levels.telling(fact.view)
-    views = [one.view for one in known.published if st.is_within(schema.levels.telling(one.view), own) and one != fact]
+    own = schema.levels.finest(fact.view)
+    views = [one.view for one in known.published if st.is_within(schema.levels.finest(one.view), own) and one != fact]
     if not base or not views:
         return ()
     counts = SuppressedTable(fact, base).rounded(schema)
@@ -59,7 +57,6 @@ def _published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowled
 
 
 def _where(fact: Fact, schema: Schema) -> dict[str, tuple[str, ...]]:
-    """Of which records it is: of each axis with a condition the categories that they have."""
     where = dict[str, tuple[str, ...]]()
     for v, codes in fact.universe:
         axis, inside = schema.variables[schema.levels.axis_of[v]], np.isin(schema.levels.groups[v], codes)
@@ -69,7 +66,7 @@ def _where(fact: Fact, schema: Schema) -> dict[str, tuple[str, ...]]:
 
 
 def _relation(fact: Fact, where: dict[str, tuple[str, ...]], schema: Schema) -> EarlierConfig:
-    """Of which records it is, and of each level which categories of its axis are in each of its own."""
+    """The records concerned, and by level, its categories as groups of its axis."""
     levels = {one.name: _within(one, schema) for one in _variables(fact, schema) if one.of is not None}
     return EarlierConfig(folder=fact.label(schema), variables=levels, where=where)
 
@@ -85,5 +82,4 @@ def _within(level: Variable, schema: Schema) -> RelatedVariableConfig:
 
 
 def _variables(fact: Fact, schema: Schema) -> list[Variable]:
-    """Those that its view is named by, of each axis the finest."""
-    return [schema.variables[v] for v in st.members(schema.levels.telling(fact.view))]
+    return [schema.variables[v] for v in st.members(schema.levels.finest(fact.view))]

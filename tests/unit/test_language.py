@@ -1,0 +1,45 @@
+"""The private words of earlier versions (issue 78) do not come back into packages that are free of them."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DONE = ("sdc/commands", "sdc/execution", "sdc/stages", "sdc/storage", "flows")
+WORDS = "told tells saying wish wishes wished whoever withholds withholding mend mended mending stint sofar retold"
+NAMES = {
+    "told_tables": "of sdc.public",
+    "told": "module and method of sdc.public and sdc.model",
+}
+"""Names of packages that are not done yet."""
+
+_WORD = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(WORDS.split())})(?![A-Za-z])", re.IGNORECASE)
+
+
+def found(source: str) -> list[tuple[int, str]]:
+    """Return line and word of each private word in names, comments and texts."""
+    hits = list[tuple[int, str]]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME and token.string not in NAMES:
+            hits += [(token.start[0], word) for word in _WORD.findall(token.string.replace("_", " "))]
+        elif token.type in (tokenize.STRING, tokenize.COMMENT):
+            text = re.sub(rf"\.(?:{'|'.join(NAMES)})\b", "", token.string)
+            hits += [(token.start[0], word) for word in _WORD.findall(text)]
+    return hits
+
+
+@pytest.mark.parametrize("folder", DONE)
+def test_packages_are_free_of_private_words(folder: str) -> None:
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    assert {str(file.relative_to(ROOT)): hits for file in files if (hits := found(file.read_text("utf-8")))} == {}
+
+
+def test_names_comments_and_texts_are_read() -> None:
+    source = 'told_of = 1  # whoever\n"""What it tells"""\nx = f"{y} withholds"\n'
+    assert [word for _, word in found(source)] == ["told", "whoever", "tells", "withholds"]
