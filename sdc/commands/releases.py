@@ -156,10 +156,10 @@ def _print_reason(facts: dict[str, Any], min_width: int) -> None:
 
 
 def _print_redesign(proposals: Sequence[dict[str, Any]], of_whole: Sequence[str]) -> None:
-    for told in proposals:
-        print(f"instead        {'*'.join(told['sub_table'])}, {told['cells']} cells, {told['lost']} fewer")
-        print(f"to be pasted   {told['config']}")
-        if "protect" in told["config"] and of_whole:
+    for proposal in proposals:
+        print(f"instead        {'*'.join(proposal['sub_table'])}, {proposal['cells']} cells, {proposal['lost']} fewer")
+        print(f"to be pasted   {proposal['config']}")
+        if "protect" in proposal["config"] and of_whole:
             print(f"leave out      {', '.join(of_whole)}")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 from typing import Any
 
+from sdc.config.criteria import CRITERIA
 from sdc.config.features import (
     A_MODEL,
     AT_LEAST,
@@ -54,7 +55,6 @@ from sdc.config.features import (
     Capability,
     Kind,
 )
-from sdc.config.risk import CRITERIA
 from sdc.model.errors import ConfigError, meant
 
 SETTINGS_OF = {

@@ -131,7 +131,7 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.csv", "count\n3\n", "has no variable beside count"),
         ("t.csv", "a,count\nx,99999999999999999999\n", "sum to more than"),
         ("t.csv", b"a,count\n\xff,1\n", "cannot be read"),
-        ("t.parquet", b"PAR1", "is damaged"),
+        ("t.parquet", b"PAR1", "is corrupt"),
         ("t.txt", "", "is no CSV, Parquet, JSON-stat or PX file"),
         ("t.json", "[]", "is no table of counts"),
         ("t.json", "{", "cannot be read as JSON"),

@@ -379,18 +379,18 @@ def test_only_the_signers_key_will_do(release: Path, place: Path, tmp_path: Path
     with pytest.raises(InputError, match=r"SHA256SUMS\.sig is not by --key .*other\.pub; get the signer's key"):
         checks(release, other.with_suffix(".pub"))
     # nor that in the folder, whoever signed it
-    with pytest.raises(ConfigError, match="is in the folder that it is to vouch for"):
+    with pytest.raises(ConfigError, match="is in the folder itself"):
         checks(release, release / "SHA256SUMS.pub")
     (tmp_path / "rsa.pub").write_bytes(
         generate_private_key(65537, 2048).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     )
     for name in ("other.pem", "rsa.pub", "release/README.txt"):
         shutil.copy(tmp_path / name, tmp_path / "no_key")
-        with pytest.raises(ConfigError, match="no_key is no public key of Ed25519 in PEM"):
+        with pytest.raises(ConfigError, match="no_key is not an Ed25519 public key in PEM"):
             checks(release, tmp_path / "no_key")
     with pytest.raises(ConfigError, match="none cannot be read"):
         checks(release, tmp_path / "none")
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         checks(tmp_path / "none", place / "key.pub")
 
 
