@@ -52,7 +52,7 @@ class Fact:
     source    what says so, for people: two facts that say the same are equal
     of_labels whether it says no more than that listed categories have records, see `labels_of`
 
-    A fact holds no count that is told exactly: that is the table's. A marginal that is public whole and exactly is no
+    A fact holds no count that is public exactly: that is the table's. A marginal that is public whole and exactly is no
     fact, it belongs to a `Release`; a structural zero is a fact of a table whose counts there are 0, kept by itself
     as `StructuralZeros`.
     """
@@ -71,7 +71,7 @@ class Fact:
 
     @cached_property
     def identity(self) -> tuple[SubTable, Pattern, str]:
-        """What it says, whoever says so."""
+        """Its content without its source."""
         sha = hashlib.sha256()
         if self.intervals is not None:
             for array in (self.intervals.cells.astype("<u2"), self.intervals.low, self.intervals.high):
@@ -96,7 +96,7 @@ class Fact:
 
     def label(self, schema: Schema) -> str:
         """By names: `age*sex where region = north or south`."""
-        # of a variable with one code that alone is told
+        # a variable with one code has that code in every record
         kept = schema.levels.finest(self.view) & ~st.of(v for v, codes in self.universe if len(codes) == 1)
         where = " and ".join(_named(schema, v, codes) for v, codes in self.universe)
         return st.label(kept, schema) + (f" where {where}" if where else "")
@@ -174,14 +174,14 @@ class Fact:
         return matches(self.universe, cells, schema)
 
     def exactly(self, schema: Schema) -> npt.NDArray[np.bool_]:
-        """(cells of its view,) in C order which counts it tells exactly."""
+        """(cells of its view,) in C order which counts it makes public exactly."""
         inside = schema.restrict(st.members(self.view))
-        told: npt.NDArray[np.bool_] = np.ones(inside.cells, np.bool_)
+        is_exact: npt.NDArray[np.bool_] = np.ones(inside.cells, np.bool_)
         if self.universe:
-            told = matches(self.within(self.view).universe, inside.keys.unpack(np.arange(inside.cells)), inside)
+            is_exact = matches(self.within(self.view).universe, inside.keys.unpack(np.arange(inside.cells)), inside)
         if self.intervals is not None:
-            told[inside.keys.pack(self.intervals.cells)] = False
-        return told
+            is_exact[inside.keys.pack(self.intervals.cells)] = False
+        return is_exact
 
     def room(self, cells: Codes, table: Table) -> tuple[Counts, Counts]:
         """(n,) by how much the counts of the marginal cells of (n, axes) cells that it holds may change, from and to.

@@ -213,7 +213,7 @@ def _cleared(
 ) -> Cleared:
     views = [part.view & ~hidden for part in parts.tables]
     # a schema needs a variable, even if only the total is published
-    kept = _told(release.join(Release.of(views)), table.schema) or 1
+    kept = _variables_of(release.join(Release.of(views)), table.schema) or 1
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
     # renumbering keeps the order of variables, so both frontiers have one order; not strict: the total has no marginal
     marginals = dict(zip(within.frontier, (table.marginal(t) for t in release.frontier if t), strict=False))
@@ -226,7 +226,7 @@ def _cleared(
     return Cleared(subject, schema, within, table.total, unproven, marginals, totals, suppressed, _KEY)
 
 
-def _told(release: Release, schema: Schema) -> SubTable:
+def _variables_of(release: Release, schema: Schema) -> SubTable:
     """The released variables, and for each axis the variable that implies all of them."""
     kept = release.variables
     for axis in schema.axes:

@@ -430,7 +430,7 @@ def _withheld(parts: Sequence[SuppressedTable], texts: Texts) -> list[str]:
 
 
 def _totals_in_part(about: PublicationConfig) -> str:
-    return " So are totals of withheld cells, unless another table tells them." if about.totals else ""
+    return " So are totals of suppressed cells, unless another table has them." if about.totals else ""
 
 
 def _fraction(cleared: Cleared) -> list[str]:
