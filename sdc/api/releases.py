@@ -430,7 +430,7 @@ def risk_utility_curve(
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    first = Criteria.of(small_counts[0], min(min_widths), None, rules["min_frequency"], rules["attribute_disclosure"])
+    first = Criteria.of(small_counts[0], min(min_widths), **rules)
     searched, known = search_settings(table, first, executor, settings), known_of(table, public)
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *of_search(known, searched))

@@ -15,9 +15,7 @@ import pytest
 from sdc import api
 from sdc.config.build import ExecutionConfig
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
-from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget
 from sdc.search.best import FoundRelease
 from sdc.storage.parquet import table_columns, write_csv
@@ -127,9 +125,9 @@ def test_a_release_that_is_not_proven_is_not_published(
     write_csv(tmp_path / "table.csv", table_columns(scattered(6)))
     search = api.find_release
 
-    def undecided(table: Table, known: Knowledge, method: str, criteria: Criteria, **settings: Any) -> FoundRelease:
+    def undecided(table: Table, *asked: Any, **settings: Any) -> FoundRelease:
         spent = evaluator_of(table, 3, budget=Budget(1e-4, 1e-4)).evaluate(all_ways(5, 2))
-        return replace(search(table, known, method, criteria, **settings), evaluation=spent)
+        return replace(search(table, *asked, **settings), evaluation=spent)
 
     monkeypatch.setattr(api, "find_release", undecided)
     words = ["release", tmp_path / "table.csv", "--method", "ordered", "--min-width", "3", "--out", tmp_path / "public"]

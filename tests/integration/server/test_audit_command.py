@@ -76,7 +76,7 @@ def test_the_command_names_what_fails(writer: Writer, czech: Table, sqlite_url: 
         (["--table", CZECH_CSV], "has no criterion, and the history's own is not"),
         (["--table", CZECH_CSV, "--min-width", "6"], "give the server's config with --table, or --small-count and"),
         (["--min-width", "6", "--small-count", "2"], "--small-count and --min-width: there is no table;"),
-        (["--table", CZECH_YAML, "--min-width", "6"], "has a criterion; leave out risk.min_width"),
+        (["--table", CZECH_YAML, "--min-width", "6"], "has a criterion; omit risk.min_width"),
         (["--table", CZECH_CSV, "--min-width", "1", "--small-count", "1"], "that of the options is {"),
     ],
 )

@@ -259,7 +259,7 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
     for wrong, message in (
         ({"folder": "a"}, "is not of these records: the table has other counts of A"),
         ({"folder": "c", "where": {"C": ["0"]}}, "cells without a count and is of some of the records alone"),
-        ({"folder": "a", "disjoint": True}, "has cells without a count, so that totals do not tell; show by key"),
+        ({"folder": "a", "disjoint": True}, "has cells without a count, so totals decide nothing; show by key"),
     ):
         with pytest.raises(InputError, match=message):
             built(config(tmp_path, "refused", [wrong]))

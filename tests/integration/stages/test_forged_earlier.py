@@ -150,7 +150,7 @@ def forged(build: Build, how: str) -> Release | None:
         outputs[stage.name] = folder_digest(folder.stage(stage.name))
         key = stage.key(build, outputs)
         records.append(StageRecord(stage.name, key, outputs[stage.name], "done", 0.0, None, None))
-    content = build.config.model_dump(mode="json"), build.digests, build.head
+    content = build.config.recorded(), build.digests, build.head
     folder.write_manifest(Manifest("t", *content, tuple(outputs), tuple(records)))
     return release
 

@@ -236,7 +236,7 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
 def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearbook: Build, tmp_path: Path) -> None:
     part = next(yearbook.folder.stage("release").glob("*_area-age.csv"))
     with pytest.raises(
-        ConfigError, match=r"previous_pattern has suppressed cells of area\*age, and protect is of area\*edu; name an"
+        ConfigError, match=r"previous_pattern suppresses cells of area\*age, and protect is of area\*edu; name an"
     ):
         built(next_edition(tmp_path, part, protect=[{"of": "area*edu"}], require=["area*sex"]))
     with pytest.raises(ConfigError, match="previous_pattern is given, and no sub-table is protected; give protect"):

@@ -15,6 +15,7 @@ from sdc.model.state import State
 from sdc.model.suppressed_table import SuppressedTable
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
+from sdc.risk.kept_suppressed import KeptSuppressed
 from sdc.risk.verdict import Verdict
 from sdc.run_format import MANIFEST
 from sdc.server.desk.judge import Judge
@@ -45,7 +46,7 @@ def test_no_search_publishes_what_contains_an_earlier_suppressed_table(tmp_path:
         built(config(tmp_path, "required", require=["A*B"]))
     kept = built(config(tmp_path, "kept", method="best"))
     assert {*kept.made.found.release.frontier} == {0b110, 0b101}
-    assert ResolvedInput.open(str(tmp_path / "kept.yaml")).criteria().kept is not None
+    assert ResolvedInput.open(str(tmp_path / "kept.yaml")).criteria().get(KeptSuppressed) is not None
     shown = built(config(tmp_path, "shown", require=["A*B"], required_only=True, reveal_suppressed=True))
     assert shown.made.found.release.frontier == (0b011,)
     assert "release.reveal_suppressed: A*B is whole in this release" in report_of(shown)

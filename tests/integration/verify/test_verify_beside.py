@@ -172,7 +172,7 @@ def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:
     for most, words in ((7, []), (8, ["A*B reveals a sensitive category of a group of at most 8 records"])):
         rule = {"sensitive": ["B"], "most": most, "lacking": False}
         found = verify(risk_with(run, attributes=rule)).failures
-        assert [f for f in found if "tells of a group" in f or "of sub-tables in part" in f] == words
+        assert [f for f in found if "of a group" in f or "of suppressed tables" in f] == words
 
 
 def test_what_a_sub_table_within_the_release_tells_of_a_group(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_a_sub_table_within_the_release_tells_of_a_group(tmp_path: Path) ->
     bounds, certificate = proven(table, frontier("ABC"), 1, zeros)
     run = forged(tmp_path / "run", table, certificate, bounds)
     found = verify(risk_with(run, attributes={"sensitive": ["C"], "most": 5, "lacking": False})).failures
-    assert "A*C tells of a group of at most 5 records what is sensitive" in found
+    assert "A*C reveals a sensitive category of a group of at most 5 records" in found
 
 
 @pytest.mark.parametrize(("end", "change"), [("high", -1), ("low", 1)])
