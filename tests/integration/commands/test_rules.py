@@ -165,7 +165,7 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     ]
     assert found["judged"].startswith("each cell of a*b, none of the whole table,")
     (read,) = read_published(tmp_path / "out.csv")
-    assert [[*read.table.schema.named(cell).values()] for cell in read.withheld.tolist()] == [
+    assert [[*read.table.schema.named(cell).values()] for cell in read.suppressed.tolist()] == [
         [row["a"], row["b"]] for row in withheld
     ]
     assert read.table.counts.tolist() == [row["count"] for row in found["cells"] if row["count"] is not None]
@@ -224,7 +224,7 @@ def test_what_a_release_has_in_part_is_published_with_it(tmp_path: Path, by: str
     publish(found, tmp_path / "out", title="t")
     of = {one.label: one for one in read_published(tmp_path / "out")}
     assert {*of} == {"A*B", "A*C"}
-    assert (len(of["A*B"].withheld), of["A*B"].base) == ((2, 0) if by == "suppression" else (0, 5))
+    assert (len(of["A*B"].suppressed), of["A*B"].base) == ((2, 0) if by == "suppression" else (0, 5))
     assert of["A*C"].table.counts.tolist() == table.marginal("A*C").counts.tolist()
 
 
