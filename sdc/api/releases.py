@@ -39,6 +39,7 @@ from sdc.stages.search import QuestionLines
 if TYPE_CHECKING:
     from sdc.protect.recoding import Redesigns
 
+CRITERIA = {*CriteriaKeywords.__annotations__} - {"min_width", "small_count", "posterior_limit"}  # of a curve
 SubTableLike: TypeAlias = str | Sequence[str] | SubTable
 """A sub-table written `age*sex`, or as the list of its variables."""
 
@@ -426,7 +427,7 @@ def risk_utility_curve(
     """
     table = table_of(table)
     on_point = settings.pop("on_point", lambda point: None)
-    rules = {name: settings.pop(name, None) for name in ("min_frequency", "attribute_disclosure")}
+    rules = {name: settings.pop(name) for name in CRITERIA if name in settings}
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")

@@ -172,7 +172,7 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     said = sdc("suppress", table, "a*b", "--min-width", 3).splitlines()
     assert "public with it: a, b, their totals, and structural zeros" in said
     assert said[-3:-1] == [ALONE, CHOICE]
-    assert said[-1] == "confidential  no fewer would do, records and cells added up; do not publish this"
+    assert said[-1] == "confidential  no fewer suffice (cells plus records); do not publish this"
     with pytest.raises(SdcError, match="cannot be published beside what is public, whatever is suppressed") as refused:
         sdc("suppress", table, "a*b", "--min-width", 41)
     assert status_of(refused.value) == 3
