@@ -55,13 +55,13 @@ class Bound:
         shown = f"{float(self.value):.12g}"
         by = f"{self.conflicts:,} refuted set{'s' * (self.conflicts != 1)}, {self.pairs:,} of them pairs"
         of = "release" if self.is_complete else "release with all one-way sub-tables"
-        if self.is_met:
-            return f"No {of} is better: the highest possible utility is {shown}, by {by}."
-        share = 100 * float(self.found / self.value)
-        return (
-            f"This release has at least {share:.1f} % of the utility of the best {of}, which has at most {shown}, by "
-            f"{by}. The bound comes from the solver and is not verified."
+        share = 100 * float(self.found / self.value) if self.value else 100.0
+        claim = (
+            f"No {of} is better: the highest possible utility is {shown}"
+            if self.is_met
+            else f"This release has at least {share:.1f} % of the utility of the best {of}, which has at most {shown}"
         )
+        return f"{claim}, by {by}. The bound comes from the solver and is not verified."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
