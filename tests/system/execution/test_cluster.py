@@ -158,7 +158,7 @@ AWAY = "sbatch: error: Batch job submission failed: Unable to contact slurm cont
         (
             f"echo '{AWAY}' >&2; exit 1",
             "scratch",
-            r"takes no job just now: .*\(connect failure\); see that slurmctld runs",
+            r"accepts no job now: .*\(connect failure\); check that slurmctld runs",
         ),
     ],
 )

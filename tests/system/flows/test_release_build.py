@@ -268,7 +268,7 @@ def test_the_embedded_server_answers_nobody_without_the_token(
 
     assert_closed(PREFECT_API_URL.value(), PREFECT_HOME.value())
     monkeypatch.setenv("PREFECT_API_URL", PREFECT_API_URL.value())
-    assert "requires a key" in next(one.said for one in examined(None) if one.name == "prefect")
+    assert "requires a key" in next(one.message for one in examined(None) if one.name == "prefect")
 
 
 STARTED = """

@@ -223,7 +223,7 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     if not left:
         assert not ended
         return
-    assert f"told to end before {', '.join(left)} {'was' if proven else 'were'} proven in part" in reason
+    assert f"told to end before {', '.join(left)} {'was' if proven else 'were'} protected and proven" in reason
     assert ended == {"in_part_together": 0, "in_part": len(proven)}
 
 
@@ -235,9 +235,7 @@ def test_what_is_not_proven_together_in_time_is_proven_one_after_another(monkeyp
     found = asked()
     assert len(found.suppressed_tables.tables) == 2
     assert found.ended_after == {"in_part_together": 0}
-    assert "before the sub-tables in part were proven together, and looked for one after another" in (
-        found.reason or ""
-    )
+    assert "before the suppressed tables were proven together, and looked for one after another" in (found.reason or "")
 
 
 def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out(monkeypatch: pytest.MonkeyPatch) -> None:

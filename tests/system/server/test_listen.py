@@ -108,10 +108,7 @@ def running(folder: Path, config: Path) -> Iterator[Running]:
         kept = Path(printed["keys"])
         assert kept.stat().st_mode & 0o777 == 0o600
         keys = dict(line.split() for line in kept.read_text().splitlines())
-        assert (
-            f"who had no key has one now, in {printed['keys']}, which only you can read"
-            in (folder / "errors").read_text()
-        )
+        assert f"new keys are in {printed['keys']}, which only you can read" in (folder / "errors").read_text()
         assert keys["operator"] not in line
         kept.unlink()
         yield Running(process, printed["url"], keys)

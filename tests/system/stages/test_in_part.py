@@ -158,7 +158,7 @@ def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is
 def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(
     tmp_path: Path, how: dict[str, Any], part: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "merged" if part == "coarsening" else "in_part"
+    name = "merged" if part == "coarsening" else "protect"
     where, over = ("sdc.stages.assemble", 4) if part == "coarsening" else ("sdc.search.best", 3)
     ended = getattr(import_module(where), name)
     monkeypatch.setattr(f"{where}.{name}", lambda *asked: ended(*asked[:over], Deadline(0.0)))
