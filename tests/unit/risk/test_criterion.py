@@ -3,7 +3,7 @@
 import pytest
 
 import sdc
-from sdc.config.risk import CRITERIA
+from sdc.config.criteria import CRITERIA
 from sdc.model.errors import InputError
 from sdc.risk.criteria import Criteria
 from sdc.risk.criterion import Criterion, register, registered
