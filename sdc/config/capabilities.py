@@ -307,6 +307,8 @@ REFUSED = (*_declared(), *_REFUSED)
 
 for _one in CRITERIA:
     _excluded = {name for others, _ in _one.refused for name in others}
+    _known = {name for name, others in WORKS.items() if _one.name in others}  # each pair stands once
+    _excluded |= {*_known, _one.name}
     WORKS[_one.name] = tuple(name for name in (*_one.works, *_CRITERIA) if name not in _excluded)
 
 

@@ -66,6 +66,7 @@ CRITERIA = (
             ((OUTER,), "values are proven, or nothing is released; set risk.accept_undecided to false"),
             (("remedies", "redesign"), "recodes are tried for the width alone; leave one out"),
             (("suppress",), "it suppresses for the width alone; leave one out"),
+            (("risk.posterior",), "no method searches for both; leave one out"),
         ),
     ),
     Declared(
@@ -93,6 +94,7 @@ CRITERIA = (
                 "required_only out",
             ),
             (IN_PARTS, "suppression is sought for the width alone; leave one out"),
+            (("risk.min_values",), "no method searches for both; leave one out"),
         ),
     ),
 )

@@ -109,7 +109,7 @@ def test_the_yearbook_whatever_the_workers_and_twice_at_once(project: Path) -> N
         builds = [run(place, "run", project / "configs" / "yearbook.yaml", *workers) for _ in range(2)]
         said = [build.communicate(timeout=SECONDS)[1] for build in builds]
         assert {build.returncode for build in builds} == {0, 75}, said
-        assert any("another run of the same build is at work" in text.splitlines()[-1] for text in said)
+        assert any("another run of the same build is using" in text.splitlines()[-1] for text in said)
         (release,) = place.glob("runs/yearbook/*/release")
         found.append(contents(release))
     assert found[0] == found[1] == found[2]

@@ -207,7 +207,8 @@ def searching(tab: Page) -> None:
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.closest('#search-found') !== null")
     tab.keyboard.press("Enter")
-    assert tab.url.endswith(tab.evaluate(FOUND)[0])
+    target = tab.evaluate(FOUND)[0]
+    tab.wait_for_url(lambda url: url.endswith(target))
     tab.locator("#search-words").fill("")
     assert (tab.evaluate(FOUND), tab.locator("#search-said").inner_text()) == ([], "")
     tab.locator("#search-words").focus()
