@@ -128,7 +128,7 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         found = found | {"risk": found["risk"] | few}
     below = {table.HIERARCHIES, table.ROUND} <= {*asked}  # whose sums by a would not be held
     if below or (table.FORBID in asked and {*table.IN_PARTS} & {*asked}):
-        (part,) = found["release"]["in_part"]
+        (part,) = found["release"]["protect"]
         found = found | {"release": found["release"] | {"protect": [part | {"of": "a*c"}]}}
     if {table.UNIQUES, table.WEIGHT} <= {*asked}:
         found = found | {"uniques": {}}  # by weights

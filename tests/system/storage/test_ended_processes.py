@@ -58,7 +58,7 @@ def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
         assert said == "held"
         run = read_run(folder.path)
         assert run.state == "running"
-        with pytest.raises(RunFolderError, match="another run of the same build is at work"):
+        with pytest.raises(RunFolderError, match="another run of the same build is using"):
             remove(run)
     assert read_run(folder.path).state == "killed"
 
