@@ -8,11 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import polars
+import pyarrow.csv
 import pytest
 from playwright.sync_api import sync_playwright
 
 import sdc
 from sdc.model.table import Table
+from tests.helpers.builds import CZECH_CSV
+from tests.integration.test_api import taken_wherever_a_table_is
 from tests.integration.test_results import RESULTS
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -46,6 +51,18 @@ def listed(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return None if value != value else value
+
+
+FRAMES: dict[str, Any] = {
+    "polars": lambda path: polars.read_csv(path),
+    "lazy": lambda path: polars.scan_csv(path),
+    "duckdb": lambda path: duckdb.from_arrow(pyarrow.csv.read_csv(path)),
+}
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_a_frame_is_taken_wherever_a_table_is(library: str, czech: Table) -> None:
+    taken_wherever_a_table_is(FRAMES[library](CZECH_CSV), czech)
 
 
 def test_frames_of_tables_are_read_again(czech: Table) -> None:

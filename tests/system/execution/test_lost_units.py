@@ -31,7 +31,7 @@ from tests.helpers.waiting import wait_until
 
 AGAIN = "unit {} of {} of {} is missing: {}; submitting it again ({} of at most 3)"
 ENOUGH = (
-    "unit 0 of 1 of mark was handed out 4 times and is missing: no worker was at a unit for 60 s.*; start the Dask "
+    "unit 0 of 1 of mark was submitted 4 times and is missing: no worker ran the unit for 60 s.*; start the Dask "
     "scheduler and its workers anew, then run again"
 )
 WAYS = {"to the scheduler": 6, "to a worker": 1, "from a worker": 1, "from the scheduler": 1}
@@ -302,7 +302,7 @@ def once(table: Table, unit: tuple[str, str]) -> tuple[str, int]:
 KEPT: list[Any] = []
 FAULTY = {
     "SIGSTOP": r"unit 0 of 2 of once is missing: worker tls://\S+, which has it, sent no heartbeat for 6 s and is",
-    "hang": r"unit 0 of 2 of once is missing: after \d+ s worker tls://\S+ still runs it and is stopped; a unit may",
+    "hang": r"unit 0 of 2 of once is missing: after \d+ s worker tls://\S+ still runs it and is stopped; limit",
     "SIGKILL": r"worker tls://\S+ is lost; its units are recomputed",
     "memory": r"worker tls://\S+ is lost; its units are recomputed",
 }

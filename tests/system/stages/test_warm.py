@@ -85,7 +85,7 @@ def test_it_ends_when_the_table_turns_out_to_be_small(kept: Path, monkeypatch: p
 def test_it_ends_where_the_build_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom sdc.stages import warm\n"
-        "warm.kept_folder = lambda: Path(sys.argv[1])\n"
+        "warm.cache_folder = lambda: Path(sys.argv[1])\n"
         "warm._WARM = warm._WARM.replace('from sdc', 'import time; time.sleep(600)\\nfrom sdc')\n"
         "with warm.warming('best', None, print):\n  print('on', flush=True)\n  time.sleep(600)\n"
     )

@@ -20,10 +20,10 @@ from sdc.storage.scratch import own_scratch
 LOCK = """
 import sys
 from pathlib import Path
-from sdc.events import tell
+from sdc.events import emit
 from sdc.storage.run_folder import RunFolder
 with RunFolder(Path(sys.argv[1])).locked():
-    tell("run started")
+    emit("run started")
     print("held", flush=True)
     sys.stdin.read()
 """
