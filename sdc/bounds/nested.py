@@ -23,8 +23,8 @@ def bounds_at(marginals: CellMarginals, knowledge: Knowledge) -> CellBounds:
     inner  the sharp bounds under a chordal cover of the release and of the hulls of all facts: its feasible tables are
            feasible for the release too ([DKS] theorem 1 gives both ends); at worst [count, count]
     outer  UB = min over the frontier of n_S(i_S); LB the largest explicit lower bound of the decomposable releases
-           within
-           the release from `Structure.spanning_sequences`; structural zeros count for the cell itself only: [0, 0]
+           within the release from `Structure.spanning_sequences`; structural zeros count for the cell itself
+           only: [0, 0]
     """
     inner = covering_bounds(marginals, knowledge)
     outer = frontier_bounds(marginals, knowledge.structure.essential)

@@ -4,11 +4,10 @@ A move flips blocks of axes of a cell, each block to other categories. Of its 2^
 number of blocks flipped change by one, and the others by one the other way. A released sub-table meets a flip where it
 has a variable that tells the two categories apart: the coarsest such level, for with a finer one it has that too. Where
 none meets every block every released marginal stays: over the categories of a block that it does not see, the changes
-cancel. So
-whatever moves are added up, all that is released agrees, and all that can be wrong is a count below zero. The walk
-mends one wrong cell after another by the cheapest move, as WalkSAT does clauses (Selman, Kautz and Cohen 1994), with
-weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and a cell that
-stays wrong costs more and more.
+cancel. So whatever moves are added up, all that is released agrees, and all that can be wrong is a count below zero.
+The walk mends one wrong cell after another by the cheapest move, as WalkSAT does clauses (Selman, Kautz and Cohen
+1994), with weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and
+a cell that stays wrong costs more and more.
 
 Numba counts each array that a function receives, by locked additions. It leaves them out only in a short function that
 calls nothing after its last branch. The inner loops therefore pass such functions few arrays, one by one. When they

@@ -320,8 +320,7 @@ class _Undrawn:
 
     exact            its posterior except log Pr(R | A), if all of its model is public; else None
     parts            parts of the feasible tables that may be drawn; none if the posterior is exact, because then the
-                     cell
-                     probabilities have the same law given any feasible table
+                     cell probabilities have the same law given any feasible table
     feasible_tables  M(T), None if not counted
     log_probability  log Pr(F | R) of the true table under the law `released`
     """

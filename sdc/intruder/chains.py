@@ -44,7 +44,7 @@ class Sampling:
     error  draw until no probability has a larger Monte Carlo standard error; None for no more draws
     most   then the most draws of each chain
 
-    Raises InputError for fewer than 20 draws, less than 1 chain, or an unreachable error.
+    Raises InputError for fewer than 20 draws, less than 1 chain, a negative seed, or an unreachable error.
     """
 
     draws: int = 1000
@@ -58,6 +58,8 @@ class Sampling:
             raise InputError(f"draws = {self.draws}; give at least {LEAST_DRAWS}")
         if self.chains < 1:
             raise InputError(f"chains = {self.chains}; give at least 1")
+        if self.seed < 0:
+            raise InputError(f"seed = {self.seed}; give at least 0")
         if self.error is not None and not self.error > 0:
             raise InputError(f"error = {self.error:g}; no draws reach it, give a standard error above 0")
 
@@ -82,14 +84,13 @@ class Diagnostics:
     """Agreement of the chains.
 
     r_hat                  the largest rank-normalised split R-hat of a cell (Vehtari et al. 2021), 1 if they agree;
-                           None
-                           if a cell is constant in every chain, with different values
+                           None if a cell is constant in every chain, with different values
     effective_sample_size  the smallest of a cell, in independent draws
     accepted               share of accepted proposals
     moves                  number of different moves; for exchanged records the edges of the junction tree
     connectivity           "not proven": it is unknown whether the moves reach every feasible table; or "proven":
-                           records
-                           exchange under a decomposable release, or whole tables are drawn from the complete list
+                           records exchange under a decomposable release, or whole tables are drawn from the
+                           complete list
     error                  largest Monte Carlo standard error of a probability; `wanted` the required one, or None
     """
 

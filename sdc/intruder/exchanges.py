@@ -33,8 +33,7 @@ class _JunctionOrder:
 
     order       of the variables: as the cliques of a preorder add them, then those in no clique
     edges       (separator, first, last, end) of each edge in preorder: order[first:last] are the variables beyond it,
-                and
-                the edges beyond it end before `end`
+                and the edges beyond it end before `end`
     uncovered   positions of varying unknown variables in the order
     """
 

@@ -22,9 +22,8 @@ def cycle(
 ) -> Logs:
     """The next state of a Markov chain of log cell probabilities, whose law is the posterior given the counts.
 
-    logs, counts  (..., of the table's shape): the previous logarithms, of probabilities that fit the model, and the
-    table,
-                  which may have fractions; leading axes are independent chains
+    logs, counts  (..., of the table's shape): the previous logarithms, of probabilities that fit the model, and
+                  the table, which may have fractions; leading axes are independent chains
     alpha         of the conjugate prior, for each cell of the table
     generators    every variable is in one
 

@@ -37,15 +37,13 @@ class Posterior(Named):
     law              its name, or `average`
     alpha            of its prior, None for `released`
     engine           enumeration, of all feasible tables; hypergeometric, explicit for a decomposable release; or
-                     chains,
-                     which sample
+                     chains, which sample
     cells            the law of each cell
     feasible_tables  M(T), None if not counted
     log_probability  log Pr(F | R) of the true table, None if sampled
     entropy          of the law of the tables, in natural units ([DFT] section 4.2); None if not computed
     log_evidence     log Pr(R | A); None for `released`, which has no prior, with structural zeros, and if sampled
-                     except in
-                     an average
+                     except in an average
     equals_released  whether the law given the release is `released`, because all of its model is public
     models           the laws of an average
     standard_errors  Monte Carlo errors of the probabilities of `cells`; None if exact

@@ -44,8 +44,7 @@ class Incomplete:
         """Bounds of super-cells, exact if the solver finishes its proofs.
 
         cells        super-cells, each as for `super_cell_bounds`; or "all" cells; or "at-risk": cells that may have 1
-                     up to
-                     the small count of records
+                     up to the small count of records
         fractional   bounds over tables of fractions
 
         Raises InputError for an invalid super-cell.

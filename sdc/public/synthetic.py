@@ -99,8 +99,8 @@ def synthesize(
     Raises
     ------
     InputError
-        Where a table is suppressed or rounded, of other records, or contradicts another; where the tables have too many
-        cells; or where no table that agrees is found.
+        For fewer than 1 draw or a negative seed; where a table is suppressed or rounded, of other records, or
+        contradicts another; where the tables have too many cells; or where no table that agrees is found.
 
     Notes
     -----
@@ -115,6 +115,8 @@ def synthesize(
     """
     if draws < 1:
         raise InputError(f"draws = {draws}; give at least 1")
+    if seed < 0:
+        raise InputError(f"seed = {seed}; give at least 0")
     tables = read_all(sources, relations)
     for published, _ in tables:
         _require_exact(published)

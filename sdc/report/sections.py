@@ -278,7 +278,7 @@ def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
 
 def _proposals(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     refuted = sum(step.answer is False for step in steps)
-    return f"{len(steps):,} sets of sub-tables were proposed or cut down, of which {refuted:,} were refuted."
+    return f"Proposals, whole or in part: {len(steps):,}; refuted: {refuted:,}."
 
 
 _COURSE = {

@@ -17,8 +17,7 @@ def rescale(values, before, factor, after, lanes):
     before, after  (n,) unsigned, the group of each cell in the marginal just summed and in the next
     factor  (groups of before,) float64
     lanes   (LANES, groups of after) float64, written: partial sums. Neighbouring cells usually share a group, and
-            separate
-            sums for each of four cells avoid waiting for the previous addition.
+            separate sums for each of four cells avoid waiting for the previous addition.
     """
     # scaling and summing in one pass: the cells exceed the cache, and reading them takes most of the time
     lanes[:] = 0.0

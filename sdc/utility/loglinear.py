@@ -43,9 +43,8 @@ class LogLinearFit(Named):
     estimable      number of estimable parameters; None if unknown
     terms          with their own parameters; none if there are more than 4,096
     effects        by term the logarithms of its factors of the fit, an axis for each of its variables, with sums of 0
-                   along
-                   each (Bishop, Fienberg and Holland 1975, section 2.4); none if terms are not listed, a fit is 0,
-                   variables have levels, or cells and terms are too many
+                   along each (Bishop, Fienberg and Holland 1975, section 2.4); none if terms are not listed, a fit is
+                   0, variables have levels, or cells and terms are too many
     facts          other public information, with counts or bounds; not fitted
     """
 
@@ -126,8 +125,7 @@ def fit_model(
     """Fit the model of the released sub-tables: every set of sub-tables is one, with all sub-tables within them.
 
     form  of IPF, "sparse" on the cells that can be positive or "dense" on an array; by default the closed form if it
-          exists,
-          else sparse
+          exists, else sparse
 
     Cells with a fit of 0 are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012), to 1e-12 of
     the records. If they are too many, it may be slow, and ends at a thousandth of a record. Raises InputError for a

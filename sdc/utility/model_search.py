@@ -38,8 +38,7 @@ class DecomposableModel:
     deviance    G^2, against the saturated model
     bic         -2 log L + parameters log N (Schwarz 1978), L of a multinomial without its coefficient
     weight      exp(-BIC / 2), as a share of all examined models: the approximate probability given the table and that
-                one of
-                these is true, with equal priors (Raftery 1995)
+                one of these is true, with equal priors (Raftery 1995)
     """
 
     graph: DecomposableGraph

@@ -117,8 +117,8 @@ def uniques_by_model(table: Table, known: Knowledge, fraction: float, model: str
 
     fraction  pi, above 0 and at most 1
     model     `best`, the decomposable one of lowest BIC, without structural zeros; `released`, whose terms are the
-              public
-              sub-tables in `known`; or any hierarchical one `[a,b][b,c]`, in which missing variables are independent
+              public sub-tables in `known`; or any hierarchical one `[a,b][b,c]`, in which missing variables are
+              independent
 
     A decomposable model is fitted at these cells only, so that tables may have any size. Raises InputError for an
     invalid fraction or model, if no cell has one record, and as `fit_model`.

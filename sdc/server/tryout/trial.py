@@ -50,6 +50,8 @@ class ServerTrial:
 
     queries   uniform, popular, greedy-user, or listed: one stream, those given by user and variables
     requests  of a stream; None: four times as many as there are sub-tables, 500 at most
+
+    InputError for fewer than 1 stream, user or request, or a negative seed.
     """
 
     rule_sets: RuleSets
@@ -59,6 +61,12 @@ class ServerTrial:
     users: int = 8
     requests: int | None = None
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"streams": 1, "users": 1, "requests": 1, "seed": 0}
+        for name, number in least.items():
+            if (given := getattr(self, name)) is not None and given < number:
+                raise InputError(f"{name} = {given}; give at least {number}")
 
     @staticmethod
     def of(server: ServerConfig | None, rules: str, queries: str, **options: Any) -> ServerTrial:

@@ -114,3 +114,5 @@ def test_what_is_refused(tmp_path: Path) -> None:
         synthesize([hidden])
     with pytest.raises(InputError, match="draws = 0"):
         synthesize([whole], draws=0)
+    with pytest.raises(InputError, match="seed = -1"):
+        synthesize([whole], seed=-1)

@@ -388,3 +388,9 @@ def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(cze
     for table, public in ((czech, knows(czech, NOTHING, zeros)), (more, knows(more, NOTHING))):
         with pytest.raises(ConfigError, match="is the release of another table, or of one with other structural zeros"):
             first_release(str(tmp_path), table, public)
+
+
+@pytest.mark.parametrize("option", ["streams", "users", "requests", "seed"])
+def test_a_number_of_a_trial_that_is_too_small_is_refused(option: str) -> None:
+    with pytest.raises(InputError, match=f"{option} = -1; give at least"):
+        ServerTrial.of(None, "myopic", "uniform", **{option: -1})

@@ -232,3 +232,8 @@ def test_what_the_papers_are_held_to(integrated: tuple[list[list[float]], float]
     checked = ITEMS["dft-table-3"].checked
     assert isinstance(checked, dict)
     assert [*checked.values()] == [pytest.approx(row, abs=6e-4) for row in integrated[0]]
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(InputError, match="seed = -1; give at least 0"):
+        Sampling(seed=-1)
