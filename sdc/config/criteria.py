@@ -7,6 +7,7 @@ from dataclasses import replace
 from sdc.config.features import (
     AT_LEAST,
     BEFORE,
+    CONSTRAINTS,
     DRAWING,
     ESTIMATED,
     FILES,
@@ -24,7 +25,6 @@ from sdc.config.features import (
     SERVED,
     SHARP,
     WEIGHT,
-    WISHES,
     Declared,
 )
 
@@ -32,7 +32,7 @@ _EVERYWHERE = (*IMPOSSIBLE, SHARP, *FILES, *LIKELY, *ESTIMATED)
 """What each criterion that a config may leave out works with."""
 _COUNTED = Declared(
     "",
-    works=(*METHODS, *_EVERYWHERE, WEIGHT, *WISHES, *IN_PARTS, OUTER, "curve", *SERVED, *OF_CONFIGS),
+    works=(*METHODS, *_EVERYWHERE, WEIGHT, *CONSTRAINTS, *IN_PARTS, OUTER, "curve", *SERVED, *OF_CONFIGS),
     refused=(
         (BEFORE, "what was published before may break the rule already, and stays public; leave one out"),
         (
@@ -41,7 +41,7 @@ _COUNTED = Declared(
         ),
         (
             ("suppress",),
-            "it withholds what the small count says; require the sub-table in a build, with protect, and use sdc run",
+            "it suppresses by the small count alone; require the sub-table in a build, with protect, and use sdc run",
         ),
     ),
 )
@@ -53,7 +53,7 @@ CRITERIA = (
     Declared(
         "risk.min_values",
         works=(
-            *("ordered", "bisection", *_EVERYWHERE, *WISHES, "curve", "server", *BEFORE),
+            *("ordered", "bisection", *_EVERYWHERE, *CONSTRAINTS, "curve", "server", *BEFORE),
             *OF_CONFIGS,
         ),
         refused=(

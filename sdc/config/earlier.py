@@ -84,7 +84,7 @@ class EarlierConfig(Section):
             said.append(f"of the records with {' and '.join(chosen)} alone")
         if self.code_lists:
             said.append(f"with categories of {', '.join(self.code_lists)} from a code list")
-        for name, told in self.variables.items():
-            groups = "" if told.groups is None else f", grouped as {', '.join(told.groups)}"
-            said.append(f"its {name} is {told.of or name}{groups}")
+        for name, relation in self.variables.items():
+            groups = "" if relation.groups is None else f", grouped as {', '.join(relation.groups)}"
+            said.append(f"its {name} is {relation.of or name}{groups}")
         return f"{Path(self.label).name}: {'; '.join(said)}" if said else ""

@@ -77,7 +77,7 @@ FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
 BEFORE, IMPOSSIBLE = ("earlier", "ledger"), (ZEROS, HIERARCHIES)
-WISHES = (OBJECTIVE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
+CONSTRAINTS = (OBJECTIVE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
 IN_PARTS = (IN_PART, ROUND, COARSEN)
 OF_WHOLE = ("curve", "remedies")
 """What is asked of whole sub-tables alone."""

@@ -144,7 +144,7 @@ def _labelled(config: BuildConfig) -> BuildConfig:
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, which in addition refuses what no setting can be, and what would exhaust whoever reads it.
+    """The safe loader, which in addition refuses what no setting can be, and what would exhaust a reader.
 
     That is a key that is given twice, more than MAX_LEVELS within each other, aliases within what they name or of more
     than MAX_VALUES in all, an integer beyond MAX_BITS, text with a NUL or without a UTF-8 form, and what is not as its

@@ -1,4 +1,4 @@
-"""The sections of a config about what readers and auditors are told."""
+"""The sections of a config about what is stated to readers and auditors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sdc.config.values import Category, Day, ExistingFile, FormatName, PlainText
 from sdc.model.labels import Labels, VariableLabels
 
 HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
-"""What of a publication's settings is not told to readers of each table as it is."""
+"""Settings of a publication that are not stated beside each table as they are."""
 
 
 class PublicationConfig(Section):
@@ -57,9 +57,9 @@ class PublicationConfig(Section):
 
     @property
     def given(self) -> dict[str, Any]:
-        """What readers are told beside the title, for programs; without what is not given."""
-        told = self.model_dump(mode="json", exclude=HOW_PUBLISHED)
-        return {what: text for what, text in told.items() if text}
+        """What is stated beside the title, for programs; without what is not given."""
+        stated = self.model_dump(mode="json", exclude=HOW_PUBLISHED)
+        return {what: text for what, text in stated.items() if text}
 
     @property
     def facts(self) -> dict[str, str]:

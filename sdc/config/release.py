@@ -278,8 +278,8 @@ class ReleaseConfig(Section):
     """suppression: cells of required sub-tables are suppressed that cannot be released whole; or a list of sections
     with of, by, cost, max_share, merge and base, which name others too"""
     previous_pattern: Placed | None = None
-    """an earlier edition, a published folder or file relative to the config: the cells that it withholds of a sub-table
-    are withheld again where that goes out in part; default none"""
+    """an earlier edition, a published folder or file relative to the config: the cells that it suppresses of a
+    sub-table are suppressed again where that goes out suppressed; default none"""
     reveal_suppressed: bool = False
     """true: a sub-table may be released whole though it contains a table of which an earlier publication suppressed
     cells; default false"""

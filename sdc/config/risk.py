@@ -89,12 +89,12 @@ class PosteriorLimitConfig(Section):
 
 
 class AttributesConfig(Section):
-    """Of which groups it may not be told what they have in common."""
+    """Groups of which nothing in common may be disclosed."""
 
     sensitive: Names
     """a list of variables; coarser levels of one are sensitive too"""
     most: Positive
-    """the largest group that it may not be told of, in records, at least 1"""
+    """the largest group that is protected, in records, at least 1"""
     lacking: StrictBool = True
     """true: not that none of the group has some category; false: only not that all of it have one"""
 

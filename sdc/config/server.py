@@ -143,7 +143,7 @@ class ServerConfig(Section):
     job_seconds: Seconds = 60.0
     """what a job may take, in seconds of a reference core, more than 0"""
     slot: Annotated[float, Field(ge=0, le=60, strict=True)] = 0.2
-    """seconds; decisions are told at whole multiples of it, 0: at once"""
+    """seconds; decisions are announced at whole multiples of it, 0: at once"""
     limits: LimitsConfig = LimitsConfig()
     """a section of settings"""
 
@@ -189,11 +189,11 @@ class ServerConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _tells_nothing(self) -> ServerConfig:
+    def _discloses_nothing(self) -> ServerConfig:
         if self.publish_unreleasable and any(rule.rule == "simulatable" for rule in self.rules):
             raise ValueError(
-                "publish_unreleasable, with the rule simulatable: what can no longer be released tells of the "
-                "confidential table; leave one of the two out"
+                "publish_unreleasable, with the rule simulatable: what can no longer be released discloses "
+                "something of the confidential table; leave one of the two out"
             )
         return self
 

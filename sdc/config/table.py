@@ -112,7 +112,7 @@ class CsvConfig(Section):
                 raise InputError(f"table.csv.{key} = {given!r} is of {kind} files, and {path} is none; take it out")
 
     @model_validator(mode="after")
-    def _tells_apart(self) -> CsvConfig:
+    def _distinguishes(self) -> CsvConfig:
         if self.decimal == self.delimiter:
             raise ValueError(f"{self.decimal!r} separates the columns and is the decimal sign too; name the delimiter")
         return self

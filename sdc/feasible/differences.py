@@ -119,7 +119,7 @@ class Differences:
         return []
 
     def feasible(self, table: Table, knowledge: Knowledge) -> Flags:
-        """(differences,) whether the table plus the difference is a feasible table for whoever knows that of it.
+        """(differences,) whether the table plus the difference is feasible under this knowledge.
 
         All in integers: no count below zero, none in an impossible cell, every released marginal as it is, and the
         counts of every other fact within what it says. Codes beyond the schema are for no cell; changes by more records
@@ -148,7 +148,7 @@ class Differences:
         return none
 
     def agree(self, fact: Fact, table: Table) -> Flags:
-        """(differences,) whether every count that the fact tells stays within what it says, from those of the table.
+        """(differences,) whether every count of the fact stays within what it states, from those of the table.
 
         Sums of changes could wrap, as for `preserve`.
         """

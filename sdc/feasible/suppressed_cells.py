@@ -36,17 +36,17 @@ class PricedCells:
 
     views   the sub-tables, closed
     prices  (places,) in the weights of a walk: 0 of a suppressed cell, less than 0 of what is to change
-    told    (places, 2) between which each may change, by what is told of it; None where nothing is
+    limits  (places, 2) between which each may change, by what is public of it; None where nothing is
     """
 
     views: tuple[SubTable, ...]
     prices: npt.NDArray[np.signedinteger]
-    told: Ints | None = None
+    limits: Ints | None = None
 
     @property
     def room(self) -> Ints:
         """(places, 2) between which each may change; read-only."""
-        return np.broadcast_to(ANYWHERE, (len(self.prices), 2)) if self.told is None else self.told
+        return np.broadcast_to(ANYWHERE, (len(self.prices), 2)) if self.limits is None else self.limits
 
     def beside(self, other: PricedCells) -> PricedCells:
         """These and after them the others."""
@@ -74,7 +74,7 @@ def without_intervals(known: Knowledge, table: Table) -> tuple[Knowledge, Priced
 
 
 def _room(fact: Fact, table: Table) -> Ints:
-    """(cells of its view, 2) between which each may change, by what the fact tells of it."""
+    """(cells of its view, 2) between which each may change, by what the fact states of it."""
     schema = table.schema.restrict(st.members(fact.view))
     room = np.tile(ANYWHERE, (schema.cells, 1))
     room[fact.exactly(table.schema)] = 0
@@ -251,7 +251,7 @@ def primary_cells(table: Table, known: Knowledge, before: Knowledge, small_count
             )
     ends, places, counts = begins(views, schema), [_NONE], [_NONE]
     for view, begin in zip(views, ends.tolist(), strict=False):
-        own, small = _told_between(view, known), table.marginal(view).dense.reshape(-1)
+        own, small = _known_between(view, known), table.marginal(view).dense.reshape(-1)
         own = own[(small[own] > 0) & (small[own] <= small_count)]
         if len(own):
             own = own[~narrow(table, view, before, min_width)[own]]
@@ -261,20 +261,20 @@ def primary_cells(table: Table, known: Knowledge, before: Knowledge, small_count
     return PrimaryCells(views, placed, np.concatenate(counts), np.arange(len(placed)))
 
 
-def _told_between(view: SubTable, known: Knowledge) -> Ints:
-    """Places of the cells that some fact of this view tells between two numbers, ascending, and none exactly."""
+def _known_between(view: SubTable, known: Knowledge) -> Ints:
+    """Places of the cells for which some fact of this view states an interval, ascending, and none a count."""
     inside = known.schema.restrict(st.members(view))
-    between, told = np.zeros((2, inside.cells), np.bool_)
+    between, exact = np.zeros((2, inside.cells), np.bool_)
     for fact in known.published:
         if fact.view == view:
-            told |= fact.exactly(known.schema)
+            exact |= fact.exactly(known.schema)
             if fact.intervals is not None:
                 between[inside.keys.pack(fact.intervals.cells)] = True
-    return np.flatnonzero(between & ~told)
+    return np.flatnonzero(between & ~exact)
 
 
 def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> npt.NDArray[np.bool_]:
-    """(cells of a view,) whether what is known of each is too narrow, as the release tells it of what the view has.
+    """(cells of a view,) whether the bounds of each, from what is known of the view's marginals, are too narrow.
 
     A cell has at most what each of its marginals has, nothing where a structural zero of the view says so, and what
     facts of the view say; at least what one of its marginals has beyond the most of all others there; and then at most

@@ -1,4 +1,4 @@
-"""Feasible tables by a walk of moves from the true one: every released marginal stays, and what lacks is mended."""
+"""Feasible tables by a walk of moves from the true one: released marginals stay, negative counts are repaired."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class PricedMoves(NamedTuple):
     nodes: int
 
     def agreeing(self, table: Table, knowledge: Knowledge) -> PricedMoves:
-        """Those that are feasible for whoever knows that of the table."""
+        """Those that are feasible under this knowledge of the table."""
         good = self.differences.feasible(table, knowledge)
         return PricedMoves(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
 
@@ -175,8 +175,8 @@ def shift_suppressed(
 
 def _priced_walker(table: Table, knowledge: Knowledge, suppressed: PricedCells) -> _Walker:
     """One that pays for what it changes of sub-tables in part; the view of facts without intervals is as if whole."""
-    known, told = without_intervals(knowledge, table)
-    priced = suppressed.beside(told)
+    known, limits = without_intervals(knowledge, table)
+    priced = suppressed.beside(limits)
     walker = _walker(table, known.with_hulls, 0, None, priced.views)
     walker.price(priced)
     return walker
@@ -226,8 +226,8 @@ class _Walks:
     """Walks of some cells under what is known, first as if the view of every fact were public whole.
 
     Then, for those that this leaves short, from outside of a fact's universe: a move that stays outside changes no
-    count of it, so that its view need not stay. And with facts that tell numbers between which counts lie, by moves
-    that pay for what is told exactly; and as if no fact were there. Of what is found so that is kept which agrees.
+    count of it, so that its view need not stay. And with facts that state intervals of counts, by moves
+    that pay for what is stated exactly; and as if no fact were there. Of what is found so that is kept which agrees.
     """
 
     def __init__(self, table: Table, knowledge: Knowledge, cells: Codes, base: Differences) -> None:
@@ -257,15 +257,15 @@ class _Walks:
         outside = np.stack([fact.outside(self._cells[rows], schema) for fact in facts], axis=1)
         for by in np.unique(outside[(outside >= 0).any(axis=1)], axis=0):
             inside = tuple(fact for fact, v in zip(facts, by, strict=True) if v < 0)
-            # what crosses its border is told by that variable, or by one that it tells already
+            # that variable, or a coarser level of it, says what crosses its border
             fixed = st.union(1 << v | schema.levels.coarser[v] for v in by[by >= 0].tolist())
             alike = rows[(outside == by).all(axis=1)]
             course = _Alike(alike, knowledge.with_facts(inside).with_hulls, fixed)
-            # what crosses the border as if all were whole, and is mended on the other side, may agree or not
+            # what crosses the border as if all were whole, and is repaired on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
         if any(fact.intervals is not None for fact in facts):
-            known, told = without_intervals(knowledge, self._table)
-            yield _Alike(rows, known.with_hulls, 0, suppressed=told)
+            known, limits = without_intervals(knowledge, self._table)
+            yield _Alike(rows, known.with_hulls, 0, suppressed=limits)
         if any(fact.universe for fact in facts):
             yield _Alike(rows, knowledge.with_facts(()), 0)
 
@@ -299,7 +299,7 @@ class _Shifted(NamedTuple):
     nodes: Ints
 
     def agreeing(self, table: Table, knowledge: Knowledge) -> _Shifted:
-        """Those that are feasible for whoever knows that of the table."""
+        """Those that are feasible under this knowledge of the table."""
         good = self.differences.feasible(table, knowledge)
         gone = self.gone.copy()
         gone[self.moved[~good]] = 0
@@ -341,8 +341,8 @@ class _Walker:
     def price(self, suppressed: PricedCells) -> None:
         """Has cells of the sub-tables in part cost what is said there, and have that room."""
         if suppressed is not self._priced:
-            told = np.zeros((0, 2), np.int64) if suppressed.told is None else suppressed.told
-            self._work = self._work._replace(shown=suppressed.prices.astype(np.int64), room=told)
+            limits = np.zeros((0, 2), np.int64) if suppressed.limits is None else suppressed.limits
+            self._work = self._work._replace(shown=suppressed.prices.astype(np.int64), room=limits)
             self._priced = suppressed
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
@@ -548,14 +548,14 @@ def _along(groups: Sequence[Groups], begin: int) -> tuple[list[Ints], Ints]:
 
 def _listed(groups: Sequence[Groups], begin: int) -> tuple[list[Ints], Ints]:
     """Of levels that overlap: of each variable and category a list, behind a place that is not used."""
-    tells = np.array([own[:, None] != own[None, :] for own in groups])
+    separates = np.array([own[:, None] != own[None, :] for own in groups])
     found, order = list[Ints](), list[Ints]()
     for k, own in enumerate(groups):
-        # alone the coarsest: whatever else tells two categories apart tells this level too
+        # alone the coarsest: every other that separates two categories separates those of this level too
         finer = np.array(
             [len(np.unique(np.stack([other, own]), axis=1).T) == len(np.unique(other)) for other in groups]
         )
-        alone = tells[k] & ~tells[~finer].any(axis=0)
+        alone = separates[k] & ~separates[~finer].any(axis=0)
         rows = np.zeros((len(own), 4), np.int64)
         for code, others in enumerate(alone):
             listed = np.flatnonzero(others)

@@ -85,11 +85,11 @@ class WalkWork(NamedTuple):
     variable, begin, end   the trie of the smallest unreleased sets: each node's variable, and from where to where its
                            children are; a node without any ends a set
     axis, flip_at          of each variable its axis' place, and where its categories are in `flip`
-    flip, order            (categories of axes, 4) of each the others that the variable is the coarsest to tell it from:
+    flip, order            (categories of axes, 4) of each the others that no coarser level separates from it:
                            for k from NUMBER to 1 order[AT + (SKIP + k) % AMONG]
     levels, level_at       the variables of each axis, the coarsest first, from level_at[axis] on
     groups, group_at       of each variable the codes of its axis' categories, from group_at[variable] on
-    coarser                of each variable those that it tells, as a bit set
+    coarser                of each variable those that it determines, as a bit set
     released               (2^variables,) whether each set of variables is released
     changed, state, places cells that the walk has changed, a hash table; what is known of each, and where each is
     wrong, filled          (wrong cells,) where they are; how many cells have been changed, how many are wrong, how many
@@ -312,7 +312,7 @@ def price_of_true(weighed: npt.NDArray[np.uint8], whose: Ints, key: Key, up: boo
         return UNKNOWN
     kept = int(weighed[place])
     if kept >= 2 * FORBIDDEN:
-        return 2 * NEVER  # whatever else is mended
+        return 2 * NEVER  # whatever else is repaired
     return 0 if up or kept & 1 else kept >> 1
 
 
@@ -407,7 +407,7 @@ def _price_of_place(shown: Ints, room: Ints, moved: Ints, eased: int, place: int
 
 @inner
 def _is_broken(room: Ints, place: int, change: int) -> int:
-    """1 where a cell of a sub-table in part has changed by more than is told of it, nothing without room."""
+    """1 where a cell of a sub-table in part has changed by more than is public of it; 0 without room."""
     return int(len(room) > 0 and (change < room[place, 0] or change > room[place, 1]))
 
 

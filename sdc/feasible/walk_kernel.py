@@ -2,10 +2,10 @@
 
 A move flips blocks of axes of a cell, each block to other categories. Of its 2^blocks corners those with an even
 number of blocks flipped change by one, and the others by one the other way. A released sub-table meets a flip where it
-has a variable that tells the two categories apart: the coarsest such level, for with a finer one it has that too. Where
+has a variable that separates the two categories: the coarsest such level, for with a finer one it has that too. Where
 none meets every block every released marginal stays: over the categories of a block that it does not see, the changes
 cancel. So whatever moves are added up, all that is released agrees, and all that can be wrong is a count below zero.
-The walk mends one wrong cell after another by the cheapest move, as WalkSAT does clauses (Selman, Kautz and Cohen
+The walk repairs one wrong cell after another by the cheapest move, as WalkSAT does clauses (Selman, Kautz and Cohen
 1994), with weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and
 a cell that stays wrong costs more and more.
 
@@ -114,7 +114,7 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     """The cheapest move that flips single axes of a cell, into `best`; its cost, NEVER where there is none.
 
     The cell's own change is not counted. Depth first over the trie with the best so far as the bound: what a partial
-    move costs a whole one costs too, but for wrong cells that it might mend, which the bound leaves out.
+    move costs a whole one costs too, but for wrong cells that it might repair, which the bound leaves out.
     """
     # longer than a function should be, for the reason given at the top
     changed, state, table = work.changed, work.state, work.table
@@ -223,7 +223,7 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
     weighed, whose = table.weighed, table.whose
     sizes, strides, flips, random = table.sizes, table.strides, work.flips, work.random
     own = codes_of(key, sizes, strides)
-    # next axis, how many of its categories were looked at, axes flipped, steps, what tells
+    # next axis, how many of its categories were looked at, axes flipped, steps, what separates
     stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)
     d = found = looked = 0
     turn = draw(random, 1 << 20) if sizes.max() > MAX_DEEPER else 0
@@ -446,7 +446,7 @@ def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: i
 
 
 @inner
-def _mend_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
+def _repair_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
     """A move of a changed cell back, in a place that is changed and must not be; False where there is none."""
     number = work.filled[CHANGED]
     begin = draw(work.random, number)
@@ -480,7 +480,7 @@ def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: 
         if work.filled[WRONGS] > 0:
             if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
                 break
-        elif not _mend_suppressed(work, now, most, done):
+        elif not _repair_suppressed(work, now, most, done):
             break
         done += 1
         if _gone(work, goal, by) > reached:
@@ -548,7 +548,7 @@ def _walk_suppressed(work: WalkWork, cells: Ints, place: int, by: int, steps: in
         elif work.filled[WRONGS] > 0:
             if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
                 break
-        elif not _mend_suppressed(work, now, most, done):
+        elif not _repair_suppressed(work, now, most, done):
             break
         done += 1
         gone = work.moved[place] if up else -work.moved[place]

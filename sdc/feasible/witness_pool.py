@@ -170,7 +170,7 @@ NO_EFFECTS = Effects(_NONE, _NONE, _NONE)
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Differences from a component's true table, each feasible for whoever knows `under`, and so who knows less.
+    """Differences from a component's true table, each feasible under the knowledge `under`, and so under less.
 
     A search asks about larger and larger releases: what is feasible for a larger one is feasible for the smaller
     ones, and of what is known to be feasible only what a larger one adds must be looked at.
@@ -198,7 +198,7 @@ class Evidence:
         return self.at_risk.frame(self.variables)
 
     def plus(self, found: Differences, known: Knowledge) -> Evidence:
-        """With differences that are feasible for whoever knows that of it; they count from then on under both."""
+        """With differences that are feasible under this knowledge; they count from then on under both."""
         schema = self.frame.table.schema
         rows = schema.keys.matching(self.frame.cells, found.cells)
         own = Effects.on(self.frame.own, found, schema).after(self.own, len(self.differences))
@@ -209,7 +209,7 @@ class Evidence:
         return Evidence(self.at_risk, self.variables, under, joined, np.concatenate([self.row, rows]), own)
 
     def feasible(self, known: Knowledge) -> Flags:
-        """(differences,) which of them are feasible for whoever knows that of it."""
+        """(differences,) which of them are feasible under this knowledge."""
         if self.under.contains(known):
             return np.ones(len(self.differences), np.bool_)
         # only what is known is asked again: that no count falls below zero was seen when it was found, and nothing that
@@ -265,7 +265,7 @@ class Evidence:
         return needed
 
     def settled(self, known: Knowledge, kept: Flags) -> Evidence:
-        """What the ends of all cells rest on for whoever knows that of it; the differences kept are feasible then."""
+        """The evidence for the ends of all cells under this knowledge; the differences kept are feasible then."""
         # a table whose ends others reach too proves nothing more, and would be checked for every release still to come
         needed = self.needed(kept, np.arange(len(self.frame.cells))) | self._needed_by_own(kept)
         resting, row = self.differences.rows(needed), self.row[needed[self.differences.of]]

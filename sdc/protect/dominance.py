@@ -1,4 +1,4 @@
-"""Rules for cells of magnitude tables: how many contribute, and whether the largest can be told ([KDSF] section 2).
+"""Rules for cells of magnitude tables: contributors, and whether the largest can be estimated ([KDSF] section 2).
 
 All in integers: values are whole numbers of some unit, and a share is a fraction.
 """
@@ -62,7 +62,7 @@ class Rules:
             n, p = self.dominance
             share = f"the {n} largest hold {written(int(judged.leading[cell]))} of {written(total)}"
             yield f"dominance {n}:{_decimal(p)}", f"{share}{_percent(int(judged.leading[cell]), total)}"
-        if judged.told[cell] and self.ambiguity is not None:
+        if judged.estimable[cell] and self.ambiguity is not None:
             share = f"without the 2 largest {written(left)} are left, the largest holds {written(largest)}"
             yield f"percent {_decimal(self.ambiguity)}", f"{share}{_percent(left, largest)}"
 
@@ -106,7 +106,7 @@ class Judged:
 
     totals, contributors      (cells,)
     leading, largest, left    (cells,) what the n largest hold, what the largest holds, what the two largest leave
-    few, dominated, told      (cells,) flags: n-rule, (n, p)-rule, p%-rule
+    few, dominated, estimable (cells,) flags: n-rule, (n, p)-rule, p%-rule
     """
 
     totals: Values
@@ -116,12 +116,12 @@ class Judged:
     left: Values
     few: npt.NDArray[np.bool_]
     dominated: npt.NDArray[np.bool_]
-    told: npt.NDArray[np.bool_]
+    estimable: npt.NDArray[np.bool_]
 
     @property
     def fails(self) -> npt.NDArray[np.bool_]:
         """(cells,) whether a cell with records fails any."""
-        found: npt.NDArray[np.bool_] = self.few | self.dominated | self.told
+        found: npt.NDArray[np.bool_] = self.few | self.dominated | self.estimable
         return found
 
     @property
@@ -134,8 +134,8 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
     """Judges so many cells from records: the cell that each is in, its value, and whose it is.
 
     A contributor with several records in a cell has there what they sum to, and contributes where that is not 0. A cell
-    without a record fails nothing; one whose records are all 0 fails every rule that is asked, for its total tells what
-    each of them has. Sums beyond 62 bits are of Python's integers. InputError for values below 0.
+    without a record fails nothing; one whose records are all 0 fails every rule that is asked, for its total discloses
+    each value. Sums beyond 62 bits are of Python's integers. InputError for values below 0.
     """
     if len(values) and values.min() < 0:
         raise InputError(
@@ -154,7 +154,7 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
     for cell in np.flatnonzero(many).tolist():
         by_size = held[ends[cell] - many[cell] : ends[cell]]
         leading[cell], largest[cell], left[cell] = by_size[:n].sum(), by_size[0], by_size[2:].sum()
-    few, dominated, told = (np.zeros(number, np.bool_) for _ in range(3))
+    few, dominated, estimable = (np.zeros(number, np.bool_) for _ in range(3))
     if rules.contributors is not None:
         few = has_records & (many < rules.contributors)
     for cell in np.flatnonzero(has_records).tolist():
@@ -162,8 +162,8 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
         if rules.dominance is not None:
             dominated[cell] = total == 0 or 100 * int(leading[cell]) > p * total
         if rules.ambiguity is not None:
-            told[cell] = total == 0 or 100 * int(left[cell]) < rules.ambiguity * int(largest[cell])
-    return Judged(totals, many, leading, largest, left, few, dominated, told)
+            estimable[cell] = total == 0 or 100 * int(left[cell]) < rules.ambiguity * int(largest[cell])
+    return Judged(totals, many, leading, largest, left, few, dominated, estimable)
 
 
 def _holdings(cells: Values, values: Values, contributors: Values) -> tuple[Values, Values]:

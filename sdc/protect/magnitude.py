@@ -221,8 +221,8 @@ def magnitude_table(
     decimals  to which values are rounded, half to even; without it floats are to 6, and nothing else is
     decimal   the decimal sign of values that are text
 
-    Whoever has the sums by some groupings has no more than whoever has those by all their variables at once, and where
-    each cell of these passes, so does each union of them: of a union the n largest hold no more than the n largest of
+    Sums by some groupings hold no more than sums by all their variables at once, and where each cell of these passes,
+    so does each union of them: of a union the n largest hold no more than the n largest of
     each cell together, and the same is true of what is left without the two largest.
 
     Of the levels at which these pass those with the most cells in the groupings, of equal ones the first. Which levels

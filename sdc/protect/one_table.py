@@ -1,7 +1,7 @@
 """Suppression: which cells of one table to suppress so that what stays, added and subtracted, pins no small count.
 
-That these cells were chosen tells more: whoever chooses alike from each table that agrees can rule some of them out.
-Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of the counts of 1 that are suppressed.
+The choice of cells discloses more: an intruder who makes it for each table that agrees can rule some tables out.
+Nothing here judges that; in 2 x 3 tables of 10 records it discloses two in five of the suppressed counts of 1.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Suppressed(Tabular):
 
     counts    of the table, those of suppressed cells too, which are confidential
     suppressed  flags of its shape
-    bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest, all
-              margins and the structural zeros
+    bounds    (sensitive, 2) between which each sensitive cell, in C order, can move, given the rest, all margins
+              and the structural zeros
     weight    the records in suppressed cells
     optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
               proven the best. Confidential, as it helps to rule out tables
@@ -85,8 +85,8 @@ class Suppressed(Tabular):
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Every cell of the table, its count None where it is suppressed."""
         cells = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
-        told = zip(self.counts.reshape(-1).tolist(), self.suppressed.reshape(-1).tolist(), strict=True)
-        return {**cells, COUNT: [None if hidden else count for count, hidden in told]}
+        cells_of = zip(self.counts.reshape(-1).tolist(), self.suppressed.reshape(-1).tolist(), strict=True)
+        return {**cells, COUNT: [None if hidden else count for count, hidden in cells_of]}
 
     def listed(self, schema: Schema) -> list[dict[str, Any]]:
         """The same row by row, and where its margins are public the totals of all of them."""
@@ -221,18 +221,18 @@ def _suppressed(evaluator: RiskEvaluator, subtable: SubTable, *, margins: bool, 
 def least_suppressed(small: Flags, summed: Sequence[bool]) -> int:
     """How many cells of a table must be suppressed at least, whatever else is public.
 
-    small   flags of the table's shape: cells that must keep a width and are told by nothing else
+    small   flags of the table's shape: cells that must keep a width and are public nowhere else
     summed  of each axis whether the sums over it are public
 
     All small cells must be, and in each line of cells along such an axis another beside one that is alone there, or the
-    sum would tell it. Of axes the one counts whose lines need most.
+    sum would give it. Of axes the one counts whose lines need most.
     """
     alone = (int((small.sum(axis=axis) == 1).sum()) for axis, is_public in enumerate(summed) if is_public)
     return int(small.sum()) + max(alone, default=0)
 
 
 class _Intruder:
-    """What can be told of the sensitive cells by whoever has all cells but those suppressed, all margins and the zeros.
+    """What follows for the sensitive cells from all cells but the suppressed ones, all margins and the zeros.
 
     Tables that agree with what is public are kept: they serve as long as all cells in which they differ are suppressed.
 
@@ -305,7 +305,7 @@ class _Intruder:
                 line[lines] = np.arange(len(lines))[:, None]
                 found.append(Equations.of_groups(line[hidden], truth))
             equations = Equations.joined(found)
-            # of one variable no margin tells that a category has records, and its label does
+            # of one variable no margin says that a category has records, and its label does
             least = np.minimum(truth, len(self.shape) == 1)
             system = IntegerSystem(least, equations.least(len(hidden)), equations, truth)
             self._of = key, system, hidden
@@ -332,7 +332,7 @@ def _cut(intruder: _Intruder, suppressed: Flags, cell: int) -> npt.NDArray[np.in
         if not largest[other]:
             largest[other] = True
             moves = intruder.moving(largest)
-            # where it follows from the margins nobody is told less
+            # where it follows from the margins, suppressing it hides nothing
             largest[other] = not moves[other] or not intruder.is_wide(cell, moves)
     return np.flatnonzero(~largest)
 

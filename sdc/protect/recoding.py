@@ -68,7 +68,7 @@ def merged(
     beside  what is to go out whole; it counts for nothing where it is not shown to be safe
     deadline  asked before each walk; the evaluator's units are limited by it too
 
-    Of a sub-table categories of the axis that loses least are merged, or of the one wished for, and only within a
+    Of a sub-table categories of the axis that loses least are merged, or of the one asked for, and only within a
     category of the levels that the axis has; what is lost are cells in merged categories, or records and cells. Of an
     axis whose categories are numbers in order neighbours alone are merged. Beside the level that is made those may take
     the place of an axis that it has: first what leaves most cells, of equal ones what was there.
@@ -76,7 +76,7 @@ def merged(
     than 63 variables.
     """
     schema, small = evaluator.table.schema, evaluator.criteria.primary_count
-    mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "recoding" in wish.by]
+    mergings = [_best(evaluator.table, request, hidden, small) for request in constraints if "recoding" in request.by]
     waiting = sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small)))
     asked, groups, found = evaluator, dict[int, Ints](), dict[SubTable, str]()
     with suppress(DeadlineError):
@@ -89,12 +89,12 @@ def merged(
             if planned is not None:
                 asked, level, groups[merging.variable] = planned
                 if level is not None:
-                    found[merging.wish.view] = level
+                    found[merging.request.view] = level
     after, tried = asked.table.schema, list[tuple[str, str]]()
-    for wish in (merging.wish for merging in mergings):
-        levels = dict.fromkeys([*_levels_of(wish, schema, hidden), *filter(None, [found.get(wish.view)])])
-        tried += ((st.label(wish.view, schema), level) for level in _by_cells(wish.view, levels, after))
-    left = tuple(st.label(merging.wish.view, schema) for merging in waiting)
+    for request in (merging.request for merging in mergings):
+        levels = dict.fromkeys([*_levels_of(request, schema, hidden), *filter(None, [found.get(request.view)])])
+        tried += ((st.label(request.view, schema), level) for level in _by_cells(request.view, levels, after))
+    left = tuple(st.label(merging.request.view, schema) for merging in waiting)
     return Merged(asked.table, known_at(evaluator.known, after), tuple(tried), left)
 
 
@@ -108,7 +108,7 @@ def _beside(evaluator: RiskEvaluator, beside: Release, deadline: Deadline) -> Ri
 
 
 def known_at(known: Knowledge, schema: Schema) -> Knowledge:
-    """The same with levels more, which come last: what is told of an axis is told of them."""
+    """The same with more levels, which come last: what is known of an axis is known of them."""
     closed = schema.levels.closed
     facts = tuple(replace(fact, view=closed(fact.view)) for fact in known.published)
     release = Release.of(map(closed, known.release.frontier))
@@ -134,8 +134,8 @@ def _planned(
             is.
     """
     schema, criteria = evaluator.table.schema, evaluator.criteria
-    small, view, axis = criteria.primary_count, schema.levels.closed(merging.wish.view), merging.variable
-    # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
+    small, view, axis = criteria.primary_count, schema.levels.closed(merging.request.view), merging.variable
+    # a small count bounds the counts of its cells: where that is too narrow the table cannot be released whole
     least = min(criteria.small_count, criteria.width.min_width - 1)
     if not merging.small(merging.alone, least) and criteria.keeps(evaluator.table, evaluator.known.zeros, view):
         deadline.check()
@@ -144,15 +144,15 @@ def _planned(
             return _knowing(evaluator, evaluator.known.plus(Release.of([view])), support), None, before
     groups, column = merging.groups(before, small), schema.axes.index(axis)
     found = list[tuple[SubTable, Differences]]()
-    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.max_share:
+    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.request.max_share:
         at, level = _with_level(evaluator, groups, axis, merging.adjacent)
         closed = at.table.schema.levels.closed
-        view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
+        view = st.with_level(merging.request.view, at.table.schema.index(level), at.table.schema)
         deadline.check()
         support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
         if not len(narrow) and criteria.keeps(at.table, at.known.zeros, view):
             return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
-        # what was found is feasible where less is told
+        # what was found is feasible where less is public
         found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]
         open_ = np.zeros(len(groups), np.bool_)
         open_[at.pool.at_risk.cells[narrow, column]] = True
@@ -178,18 +178,18 @@ def _with_level(evaluator: RiskEvaluator, groups: Ints, axis: int, adjacent: boo
 
 def _knowing(evaluator: RiskEvaluator, known: Knowledge, support: Support) -> RiskEvaluator:
     """Where that is known, with what supports less of it."""
-    told = evaluator.knowing(known)
+    informed = evaluator.knowing(known)
     closed = known.schema.levels.closed
     claimed = ((closed(part.variables), part.differences) for part in support.proof().parts)
-    told.pool = told.pool.with_evidence(claimed, known, {})
-    return told
+    informed.pool = informed.pool.with_evidence(claimed, known, {})
+    return informed
 
 
-def _levels_of(wish: ProtectionRequest, schema: Schema, hidden: SubTable) -> Iterator[str]:
-    """Levels that the axes have which may be merged, with no more merged cells than are wished for."""
-    for axis in wish.axes(schema):
+def _levels_of(request: ProtectionRequest, schema: Schema, hidden: SubTable) -> Iterator[str]:
+    """Levels that the axes have which may be merged, with at most the share of merged cells that is allowed."""
+    for axis in request.axes(schema):
         for v in st.members(schema.levels.coarser[axis] & ~hidden):
-            if _share(schema.levels.groups[v]) <= wish.max_share:
+            if _share(schema.levels.groups[v]) <= request.max_share:
                 yield schema.names[v]
 
 
@@ -199,16 +199,16 @@ def _by_cells(view: SubTable, levels: Iterable[str], schema: Schema) -> list[str
     return sorted(levels, key=lambda name: -st.cells(st.with_level(own, schema.index(name), schema), schema))
 
 
-def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: int) -> _Merging:
+def _best(table: Table, request: ProtectionRequest, hidden: SubTable, small_count: int) -> _Merging:
     """Of the axes of a sub-table the one whose merged categories cost least."""
     schema = table.schema
-    axes = wish.axes(schema)
-    if st.cells(wish.view, schema) > MOST_CELLS:
+    axes = request.axes(schema)
+    if st.cells(request.view, schema) > MOST_CELLS:
         raise InputError(
-            f"protect would recode {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "
-            f"at most {MOST_CELLS:,} are merged, name another way"
+            f"protect would recode {st.label(request.view, schema)}, which has {st.cells(request.view, schema):,} "
+            f"cells; at most {MOST_CELLS:,} are merged, name another way"
         )
-    mergings = [_merging(table, wish, axis, hidden) for axis in axes]
+    mergings = [_merging(table, request, axis, hidden) for axis in axes]
 
     def rank(merging: _Merging) -> tuple[int, int]:
         groups = merging.groups(merging.alone, small_count)
@@ -217,24 +217,24 @@ def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: 
     return min(mergings, key=rank)
 
 
-def _merging(table: Table, wish: ProtectionRequest, axis: int, hidden: SubTable) -> _Merging:
+def _merging(table: Table, request: ProtectionRequest, axis: int, hidden: SubTable) -> _Merging:
     schema = table.schema
-    told = st.members(schema.levels.finest(wish.view))
-    dense, place = table.marginal(wish.view).dense, told.index(axis)
+    axes = st.members(schema.levels.finest(request.view))
+    dense, place = table.marginal(request.view).dense, axes.index(axis)
     sizes = dense.shape
     counts = np.moveaxis(dense, place, 0).reshape(sizes[place], -1).astype(np.int64)
     levels = [schema.levels.groups[v] for v in st.members(schema.levels.coarser[axis] & ~hidden)]
-    parents = numbered(np.zeros(len(counts)), *levels, *_told(table, axis))
+    parents = numbered(np.zeros(len(counts)), *levels, *_determined(table, axis))
     costs = np.full(len(counts), counts.shape[1])
-    if isinstance(wish.cost, tuple):
-        costs += np.moveaxis(np.array(wish.cost).reshape(sizes), place, 0).reshape(len(counts), -1).sum(axis=1)
-    elif wish.cost == "records":
+    if isinstance(request.cost, tuple):
+        costs += np.moveaxis(np.array(request.cost).reshape(sizes), place, 0).reshape(len(counts), -1).sum(axis=1)
+    elif request.cost == "records":
         costs += counts.sum(axis=1)
-    return _Merging(wish, axis, counts, parents, _is_in_order(schema.variables[axis]), costs)
+    return _Merging(request, axis, counts, parents, _is_in_order(schema.variables[axis]), costs)
 
 
-def _told(table: Table, axis: int) -> Iterator[Ints]:
-    """Of each variable that has fewer categories, and that an axis tells in these records, (categories,) which it has.
+def _determined(table: Table, axis: int) -> Iterator[Ints]:
+    """Of each variable with fewer categories that the axis determines in these records, (categories,) which it has.
 
     Where both are public, categories with others of it are of no use to each other.
     """
@@ -275,7 +275,7 @@ class _Merging:
     costs    (categories,) of each that is merged with another
     """
 
-    wish: ProtectionRequest
+    request: ProtectionRequest
     variable: int
     counts: Ints
     parents: Ints

@@ -119,7 +119,7 @@ def _one_by_one(evaluator: RiskEvaluator, requests: Sequence[ProtectionRequest],
             left.append(request.view)
             name = st.label(request.view, evaluator.table.schema)
             refused[request.view] = (
-                f"the search was told to end before {name} was protected and proven; give it more time, or require less"
+                f"the search was ended early before {name} was protected and proven; give it more time, or require less"
             )
     return replace(found, refused=refused, left=tuple(left))
 
@@ -204,7 +204,7 @@ def _recoded(
     name, number = st.label(request.view, schema), len(request.coarser)
     if not request.all_tried:
         raise NotReleasableError(
-            f"{name} with merged categories: the search was told to end before it was found which of them to merge"
+            f"{name} with merged categories: the search was ended early before it was found which of them to merge"
             f"{f', and of {number} levels that it has none is proven' if number else ''}; give it more time"
         )
     raise NotReleasableError(

@@ -28,7 +28,7 @@ class ProtectionRequest:
     base   what counts are rounded to multiples of
     merge  the axis of which categories are merged; None for the one that loses least
     coarser  with merged categories, or at a level that an axis has: what leaves most cells first; all_tried  unless
-            a search that was told to end made no level for it
+            a search that was ended early made no level for it
     again  places of its cells, in C order, that are suppressed whatever else is: in an earlier edition they were
     """
 
@@ -84,12 +84,12 @@ def _cost(
     codes = [{category: code for code, category in enumerate(own.variables[axis].categories)} for axis in own.axes]
     found = np.zeros(own.keys.sizes, np.int64)
     for number, line in enumerate(lines, start=2):
-        told = dict(zip(header, line, strict=False))
-        cell = tuple(place.get(told.get(name, ""), -1) for place, name in zip(codes, names, strict=True))
-        if len(line) != len(header) or min(cell) < 0 or not re.fullmatch("[0-9]{1,9}", told[WEIGHT]):
+        fields = dict(zip(header, line, strict=False))
+        cell = tuple(place.get(fields.get(name, ""), -1) for place, name in zip(codes, names, strict=True))
+        if len(line) != len(header) or min(cell) < 0 or not re.fullmatch("[0-9]{1,9}", fields[WEIGHT]):
             raise InputError(
                 f"{wrong}, line {number}: it is of no cell that the sub-table has, or no whole number from 0 to "
                 "999999999; correct the line"
             )
-        found[cell] += int(told[WEIGHT])
+        found[cell] += int(fields[WEIGHT])
     return tuple(found.reshape(-1).tolist())

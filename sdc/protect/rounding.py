@@ -32,8 +32,8 @@ class Rounded(Tabular):
 
     counts   multiples of the base; each less than the base from the true count
     margins  the axes kept of each margin that is rounded to a neighbouring multiple, the total's are none
-    moved    the sum of what counts were moved by, in records; confidential, for whoever has it beside the true total
-             can tell small counts
+    moved    the sum of what counts were moved by, in records; confidential, because with the true total it
+             discloses small counts
 
     Examples
     --------

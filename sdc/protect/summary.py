@@ -88,7 +88,10 @@ def suppressions(
     """Of each suppressed table, by the proof of a release with it."""
     pool = evaluation.pool
     proven = support_of(evaluation.proof, pool.table, pool.small_count, evaluation.knowledge, pool.at_risk.own)
-    costs = {wish.view: "weights" if isinstance(wish.cost, tuple) else wish.cost or "records" for wish in constraints}
+    costs = {
+        request.view: "weights" if isinstance(request.cost, tuple) else request.cost or "records"
+        for request in constraints
+    }
     hidden = (part for part in parts.tables if len(part.suppressed))
     return tuple(_suppression(part, proven, evaluation.criteria, costs.get(part.view, "records")) for part in hidden)
 

@@ -120,7 +120,7 @@ def suppress_jointly(
         search.run(deadline)
     try:
         for search in searches if mends else ():
-            search.mend(deadline)
+            search.improve(deadline)
     except DeadlineError:
         is_ended = True  # what was found is proven, whether or not less is
     for search in searches:

@@ -43,8 +43,10 @@ DEAREST = 4  # times the price of a cell of median cost, at most
 FIRST_BATCH, LAST_BATCH, BATCHES_LEFT = 16, 128, 64  # of many targets larger batches, this many at least
 LEAST_PER_UNIT, MOST_PER_UNIT = 12, 128  # a unit costs as much as some targets
 PLACES_EACH = 1 << 13  # prices of which are handed to a worker in the time that a target takes
-MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
-MENDED = 10  # the part of what is suppressed, not always so, that is looked at again at a time
+IMPROVING_TRIES = tuple(
+    range(begin, begin + 4) for begin in (0, 4, 8)
+)  # tries of walks that look for something cheaper
+REVISED_PART = 10  # the part of what is suppressed, not always so, that is looked at again at a time
 WORTH = 25  # the part by which looking once at all of it has to lessen what is suppressed, or it was the last time
 LOOKS = 20_000  # nodes that all looks may take, or as many as suppression took: some seconds of one core
 MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be suppressed
@@ -279,15 +281,15 @@ class SuppressionSearch:
         reached = int((selection.low if sign < 0 else selection.high)[target])
         return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
 
-    def mend(self, deadline: Deadline) -> None:
+    def improve(self, deadline: Deadline) -> None:
         """What suppression cells protects is protected by less, where that is found, as long as it is worth it.
 
         Looks end when they have cost what suppression did, the dearest cells having been looked at first.
         """
         until = self.spent + max(self.spent, LOOKS)
-        for tries in MENDING:
+        for tries in IMPROVING_TRIES:
             before = self._selection.spent
-            self._mend_once(deadline, tries, until)
+            self._improve_once(deadline, tries, until)
             if before - self._selection.spent <= before // WORTH:
                 break
         if self._takes_programs:
@@ -296,15 +298,15 @@ class SuppressionSearch:
                     deadline.check()
                     self._prove(place)
 
-    def _mend_once(self, deadline: Deadline, tries: range, until: int) -> None:
+    def _improve_once(self, deadline: Deadline, tries: range, until: int) -> None:
         seen, until = np.zeros(len(self._counts), np.bool_), min(until, self._evaluator.effort.budget.steps)
         while len(waiting := self._selection.extra[~seen[self._selection.extra]]) and self.spent < until:
-            places = waiting[: -(-len(waiting) // MENDED)]
+            places = waiting[: -(-len(waiting) // REVISED_PART)]
             deadline.check()
-            self._mend_batch(places, tries)
+            self._improve_batch(places, tries)
             seen[places] = True
 
-    def _mend_batch(self, places: Ints, tries: range) -> None:
+    def _improve_batch(self, places: Ints, tries: range) -> None:
         """Of what is suppressed for others it is looked at some places again, all of them shown, and then at each."""
         pool = Pool(self)
         with self._without(places) as dropped:
@@ -325,13 +327,13 @@ class SuppressionSearch:
 
     def _proving(self, targets: Ints, hidden: Flags, pool: Pool) -> bool:
         """Whether targets move as far as they must while nothing changes but what is hidden; how goes to the pool."""
-        told = (
+        public = (
             SuppressedTable.at(view, np.flatnonzero(own), self._schema, self._part.total).fact
             for view, own in zip(self._within, np.split(hidden, self._ends)[: len(self._views)], strict=False)
         )
         asked = self._selection.useful[targets], self._selection.needed[targets]
         unit = ProvenUnit(
-            self.variables, self._known.plus_facts(told), tuple(map(self._group, targets.tolist())), *asked
+            self.variables, self._known.plus_facts(public), tuple(map(self._group, targets.tolist())), *asked
         )
         (found,) = self._evaluator.executor.run(move_groups, self._evaluator.table, [unit])
         pool.add(found.differences)

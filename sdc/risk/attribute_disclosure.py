@@ -24,9 +24,9 @@ from sdc.risk.criterion import Criterion, register
 @register
 @dataclass(frozen=True)
 class AttributeDisclosure(Criterion):
-    """Of no published group of 1 up to `most` records is it told that none has a category of a sensitive variable.
+    """No published group of 1 up to `most` records discloses that none of it has a category of a sensitive variable.
 
-    sensitive  names of variables; coarser levels of one tell of it, and are sensitive too
+    sensitive  names of variables; coarser levels of one are sensitive too
     lacking    whether one category that none has is enough; if not, only a group counts that has one category alone
 
     A group is a cell of a sub-table without the sensitive variable's axis, where the sub-table with it is public. What
@@ -67,7 +67,7 @@ class AttributeDisclosure(Criterion):
     @property
     def sentence(self) -> str:
         what = "that none is in some category" if self.lacking else "that all are in one category"
-        group = f"Of no published group of at most {self.most:,} records is it told"
+        group = f"No published group of at most {self.most:,} records discloses"
         return f"{group} {what} of {' or '.join(self.sensitive)}."
 
     def check(self, schema: Schema) -> None:
@@ -81,30 +81,30 @@ class AttributeDisclosure(Criterion):
             return True
         if subtable not in kept:
             within = st.children(subtable, schema) if self._is_in(zeros, schema) else iter(())
-            own = all(not groups.tells.any() for groups in self._each(table, zeros, subtable))
+            own = all(not groups.discloses.any() for groups in self._each(table, zeros, subtable))
             kept[subtable] = own and all(self.keeps(table, zeros, child) for child in within)
         return kept[subtable]
 
     def broken(self, table: Table, known: Knowledge) -> Broken | None:
-        """The first group of which too much is told, whole or in part; None where there is none."""
+        """The first group that discloses too much, of whole or suppressed tables; None where there is none."""
         frontier = (t for t in known.release.frontier if not self.keeps(table, known.zeros, t))
         whole = (self._broken(table, known.zeros, t) for t in frontier)
-        # what is withheld may be worked out from the rest of a group; of what is rounded nothing is told exactly
-        told = (fact.view for fact in known.facts if fact.exactly(table.schema).any())
-        in_part = (self._broken(table, known.zeros, t) for t in told if not self.keeps(table, known.zeros, t))
+        # a suppressed count may be worked out from the rest of a group; no rounded count is exact
+        exact = (fact.view for fact in known.facts if fact.exactly(table.schema).any())
+        in_part = (self._broken(table, known.zeros, t) for t in exact if not self.keeps(table, known.zeros, t))
         return next(chain(whole, in_part), None)
 
     def _text(self, label: str) -> str:
         what = "that none has some category" if self.lacking else "that all have one category"
         return (
-            f"{label} tells of a group of at most {self.most} records {what} of a sensitive variable "
+            f"{label} discloses of a group of at most {self.most} records {what} of a sensitive variable "
             f"({', '.join(self.sensitive)})"
         )
 
     def _broken(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> Broken:
         """Of what does not keep it; where that is something within, the first such."""
         for groups in self._each(table, zeros, subtable):
-            if groups.tells.any():
+            if groups.discloses.any():
                 return Broken(self._text(st.label(groups.subtable, table.schema)), groups.first)
         children = st.children(subtable, table.schema)
         return next(self._broken(table, zeros, t) for t in children if not self.keeps(table, zeros, t))
@@ -140,20 +140,20 @@ class _Groups:
     """The groups that a sub-table has beside one variable.
 
     own    the schema of its other variables, None where it has none: then all records are one group
-    codes  (groups, axes of its own) of each that has records; tells  (groups,) of which too much is told
+    codes  (groups, axes of its own) of each that has records; discloses  (groups,) too much
     """
 
     subtable: SubTable
     own: Schema | None
     codes: Codes
-    tells: Flags
+    discloses: Flags
 
     @property
     def first(self) -> str:
-        """The first group of which too much is told, by names."""
+        """The first group that discloses too much, by names."""
         if self.own is None:
             return "all records"
-        return f"the group {self.own.written(self.codes[int(self.tells.argmax())])}"
+        return f"the group {self.own.written(self.codes[int(self.discloses.argmax())])}"
 
 
 def _groups(
@@ -177,5 +177,5 @@ def _groups(
             cells = marginal.codes[first].copy()
             cells[:, column] = category
             possible -= excluded[tuple(cells.T)]
-    told = present < possible if rule.lacking else (present == 1) & (possible > 1)
-    return _Groups(subtable, own, codes, told & (records <= rule.most))
+    disclosed = present < possible if rule.lacking else (present == 1) & (possible > 1)
+    return _Groups(subtable, own, codes, disclosed & (records <= rule.most))

@@ -242,7 +242,7 @@ class Criteria:
         return next(filter(None, (rule.broken(table, knowledge) for rule in self.rules)), None)
 
     def with_likely(self, answer: Assessment, table: Table, knowledge: Knowledge) -> Assessment:
-        """With what is likely, where the bounds leave it open; ReleaseError where no exact engine tells."""
+        """With what is likely, where the bounds leave it open; ReleaseError where no exact engine answers."""
         for one in self.others if answer.verdict is not Verdict.UNSAFE else ():
             answer = one.with_likely(answer, table, knowledge, table.at_risk(self.small_count))
         return answer

@@ -211,26 +211,26 @@ def critical_widths(
         border = neighbours(found, apart(table.schema))
         visited = 1 + int((np.bitwise_count(border) <= ways).sum())
     # of each axis one variable, as the sweep has them
-    told = renumbered(found, sweep_order(table.schema))
-    found = _closed(told, table.schema)
+    swept = renumbered(found, sweep_order(table.schema))
+    found = _closed(swept, table.schema)
     # signed before it is negated: minus a uint8 wraps
     widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
-    order = np.lexsort([found, -np.bitwise_count(told).astype(np.int64), -widths])
+    order = np.lexsort([found, -np.bitwise_count(swept).astype(np.int64), -widths])
     order = order[widths[order] >= asked]
     return CriticalWidths(found[order], widths[order], asked, visited, most, ways).named_by(table.schema)
 
 
-def _closed(told: BitSets, schema: Schema) -> BitSets:
+def _closed(swept: BitSets, schema: Schema) -> BitSets:
     """(n,) bit sets with the levels that their variables tell."""
-    found = told.copy()
+    found = swept.copy()
     for v, coarser in enumerate(schema.levels.coarser):
         if coarser:
-            found[told >> np.uint64(v) & np.uint64(1) > 0] |= np.uint64(coarser)
+            found[swept >> np.uint64(v) & np.uint64(1) > 0] |= np.uint64(coarser)
     return found
 
 
 # Bit sets below number the variables in the sweep's order, until the widths are listed, and have of each axis one at
-# most: the others are told. All sub-tables:
+# most: the others follow. All sub-tables:
 
 
 def _all(table: Cells, small_count: int, plan: SweepPlan, executor: Executor) -> Widths:

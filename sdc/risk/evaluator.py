@@ -253,14 +253,14 @@ MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
 @dataclass(eq=False)
 class RiskEvaluator:
-    """What a search asks with. What one question finds serves the next; what was proven stays with its evaluation.
+    """Evaluates releases for a search. Witnesses found for one serve the next; proofs stay with their evaluation.
 
-    Questions are best asked from small releases to larger ones: then only what a larger one adds is looked at. A
-    evaluation of earlier can be gone back to with `resume`. InputError for a small count below 1, ReleaseError for
+    Evaluating small releases before larger ones is cheapest: then only what a larger one adds is looked at. `resume`
+    goes back to an earlier evaluation. InputError for a small count below 1, ReleaseError for
     what is known of another table.
 
     known   what is public already: every release is judged together with it
-    before  what was, before the sub-tables in part that are known: small cells of these that it tells are told anyway;
+    before  what was known before the suppressed tables: small cells of these that follow from it follow anyway;
             None for all that is known
     policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
     effort  what all questions together may cost
@@ -380,8 +380,8 @@ class RiskEvaluator:
             raise ReleaseError("inner ends of sharp bounds are not those that their tables show; report it")
         by = EndMethods.named(METHODS, found.outer_by, found.inner_by)
         answer = self.criteria.rejudged(evaluation, found.bounds, pool)
-        told = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))
-        return replace(answer, assessment=told), found.bounds, by
+        sharp = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))
+        return replace(answer, assessment=sharp), found.bounds, by
 
     def _effort(self, depth: Depth) -> Effort:
         return replace(self.effort, depth=depth, spent=self.spent)
@@ -410,7 +410,7 @@ class RiskEvaluator:
         # what is counted depends on the at-risk cells, not on the width that is asked of them
         same = (asked.small_count, asked.of_values) == (self.criteria.small_count, self.criteria.of_values)
         if len(self.pool.at_risk.own):
-            same &= asked.width == self.criteria.width  # which small cells of parts are told anyway does
+            same &= asked.width == self.criteria.width  # which small cells of suppressed tables follow anyway does
         pool = self.pool.emptied() if same else self._empty_pool(asked)
         kept = None if self.refutations is None else self.refutations.emptied()
         return replace(self, criteria=asked, pool=pool, spent=0, refutations=kept)

@@ -24,9 +24,9 @@ from sdc.risk.criterion import Criterion, register
 class MinFrequency(Criterion):
     """No published count is from 1 to n - 1; InputError for an n below 2, which excludes nothing.
 
-    Whoever has a sub-table has all within it. Each count of these is a sum of its counts; where they are 0 or at least
+    A sub-table implies all within it. Each count of these is a sum of its counts; where they are 0 or at least
     n, so are all such sums. So the frontier of a release is looked at, and nothing else: what breaks the rule breaks it
-    with whatever else is released. Of a sub-table in part counts that are withheld are not published, and rounded ones
+    with whatever else is released. Suppressed counts of a suppressed table are not published, and rounded ones
     not as they are; sums of those that are shown are 0 or at least n again. What can be worked out from all of these is
     for the width to judge, not for this.
     """
@@ -62,14 +62,14 @@ class MinFrequency(Criterion):
         return not 0 < table.least_count(subtable) < self.n
 
     def broken(self, table: Table, known: Knowledge) -> Broken | None:
-        """The first sub-table with a count that breaks it, of those that are told exactly; None where it is kept."""
+        """The first sub-table with a count that breaks it, of those with exact counts; None where it is kept."""
         frontier = reversed(known.release.frontier)
         whole = (self._broken(table, t) for t in frontier if not self.keeps(table, known.zeros, t))
         in_part = (self._broken(table, fact.view, fact) for fact in known.published)
         return next(filter(None, chain(whole, in_part)), None)
 
     def _broken(self, table: Table, subtable: SubTable, fact: Fact | None = None) -> Broken | None:
-        """By the smallest count of a sub-table, or of what a fact tells of it, where that breaks the rule."""
+        """By the smallest count of a sub-table, or of what a fact states of it, where that breaks the rule."""
         label = st.label(subtable, table.schema)
         text = f"{label} has a count from 1 to {self.n - 1}, which the minimum frequency of {self.n} excludes"
         if not subtable:

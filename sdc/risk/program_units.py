@@ -144,7 +144,7 @@ class Programs:
             about = linear_program.about(known, room)
             if about is None:
                 continue
-            # a unit a cell, so that nobody who tells the search to end waits for several
+            # a unit a cell, so that ending the search never waits for several
             for number in range(len(cells)):
                 is_first = number == 0
                 if (cost := about[1] + (about[0] if is_first else 0)) > left:

@@ -1,6 +1,6 @@
 """The sub-tables that reach a floor, found unit by unit, and a floor that not too many reach.
 
-Bit sets number the variables in the sweep's order, and have of each axis one variable at most: the others are told.
+Bit sets number the variables in the sweep's order, and have of each axis one variable at most: the others follow.
 """
 
 from __future__ import annotations

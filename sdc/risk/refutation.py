@@ -1,4 +1,4 @@
-"""A refutation: an at-risk cell, how far it can move at most, and what shows that to whoever adds whole numbers."""
+"""A refutation: an at-risk cell, how far it can move at most, and what shows that by adding whole numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Bounds: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class Refutation:
-    """Whoever knows the support knows that the cell is within these bounds; so does whoever knows more.
+    """Given the support the cell is within these bounds; so it is given more.
 
     It is of one table and the structural zeros of one build, and of no other fact: it needs none.
 
@@ -96,7 +96,7 @@ class Refutation:
 
 
 def propagated(table: Table, zeros: StructuralZeros, cell: NamedCell, support: Sequence[SubTable]) -> Bounds:
-    """What the shuttle tells of a cell from these sub-tables and structural zeros alone; see `Collapse`."""
+    """The shuttle's bounds of a cell from these sub-tables and structural zeros alone; see `Collapse`."""
     if not st.union(support):
         return 0, table.total
     known = Knowledge.of_tables(table.schema, table.total, Release.of(support), zeros)
@@ -147,7 +147,7 @@ class Refutations:
         return Refutations(self.zeros)
 
     def of(self, knowledge: Knowledge, min_width: int) -> Refutation | None:
-        """The first that shows of whoever knows this that a cell is narrower than the width; None where none does."""
+        """The first that shows under this knowledge that a cell is narrower than the width; None where none does."""
         if not knowledge.zeros.include(self.zeros):
             return None
         known = (

@@ -201,7 +201,7 @@ class _Work:
     left: int
     waves: int = 0
 
-    def found(self, units: Sequence[SharpUnit], told: Callable[[int], SharpProgress]) -> Iterator[FoundEnds]:
+    def found(self, units: Sequence[SharpUnit], progress_of: Callable[[int], SharpProgress]) -> Iterator[FoundEnds]:
         """What units find, in their order, as far as the steps go: where these end does not depend on who works."""
         self.waves += 1
         keys = [_key(self.waves, unit, number) for number, unit in enumerate(units)]
@@ -214,7 +214,7 @@ class _Work:
             found = next(fresh) if known is None else _checked(known, self.table, unit)
             self.left -= found.steps
             if known is None:
-                self.on_part(key, _written(unit, found), told(number))
+                self.on_part(key, _written(unit, found), progress_of(number))
             yield found
 
 

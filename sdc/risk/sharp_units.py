@@ -125,7 +125,7 @@ def _walk(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     cells = cells[row]
     changes = unit.outer[row, end] - part.count_at(cells)
     tries = WALKS[unit.effort]
-    # counts of a slice are not those that a fact tells of: there its view stays whole
+    # counts of a slice are not those of a fact: there its view stays whole
     known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
     inside = slice_of(part, unit.held)
     moved = walk.shift(inside, known, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
@@ -138,7 +138,7 @@ def _linear_program(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
 
     program = linear_program.program_of(part, unit.knowledge, unit.effects)
     found = _one_by_one(part, unit, cells, partial(linear_program.farthest, program))
-    # whoever keeps the program has gone the way to its centre or not: it is counted once a unit
+    # the way to the program's centre is counted once a unit, whether the program was kept or not
     return found._replace(steps=found.steps + program.steps_of())
 
 

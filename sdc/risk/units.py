@@ -91,7 +91,7 @@ class Ends:
 def move_cells(table: Table, unit: MoveUnit) -> Moved:
     """Feasible tables of the component that move its cells by the changes asked for, or as far as was found."""
     part = slice_of(component_table(table, unit.variables), unit.held)
-    # counts of a slice are not those that a fact tells of: there its view stays whole
+    # counts of a slice are not those of a fact: there its view stays whole
     known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
     return walk.shift(part, known, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
 

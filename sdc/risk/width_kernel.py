@@ -26,7 +26,7 @@ import numpy as np
 
 from sdc.compiled import inner, kernel
 
-FAR = np.int64(1 << 60)  # above any count, and one bit: `D & FAR` tells that a row has no at-risk cell
+FAR = np.int64(1 << 60)  # above any count, and one bit: `D & FAR` marks a row without an at-risk cell
 ONE = np.uint64(1)
 
 # All sub-tables

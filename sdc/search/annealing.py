@@ -120,7 +120,7 @@ class AnnealingChain:
     objective: Objective = "sub_tables"
 
     def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
-        """The chain before its first step, from no edges unless told otherwise.
+        """The chain before its first step, from no edges by default.
 
         Where that does not keep a limit on the posterior, from the first graph that does on the way of a chain without.
 
@@ -298,7 +298,7 @@ class Workspace:
         return graph, fingerprint ^ int(self.work.prints[pair])
 
     def _answer(self, pair: int) -> None:
-        """Tells the kernel of the move that it has asked for: whether it is allowed, and what the graph is worth."""
+        """Answers the kernel about a move: whether it is allowed, and what the graph is worth."""
         allowed = self.keeps_limit(pair)
         self.work.numbers[kernel.ANSWER] = kernel.LEGAL if allowed else kernel.REFUSED
         if allowed and self.valued is not None:
@@ -357,12 +357,12 @@ class Workspace:
         finally:
             asks[0] = self._asks  # other chains share the workspace, however this one ends
         found = self.limit and self.limit.judge(self.table, self.known.plus(start.release), self.at_risk)
-        told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
-        told += found.text if found else ""
+        why = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
+        why += found.text if found else ""
         if is_given:
-            raise ReleaseError(f"{told}; give another start, or allow more")
+            raise ReleaseError(f"{why}; give another start, or allow more")
         raise NothingReleasableError(
-            f"{told}; in {MOST_SOUGHT} steps of a chain without the limit no graph kept it; give a start that does, or "
+            f"{why}; in {MOST_SOUGHT} steps of a chain without the limit no graph kept it; give a start that does, or "
             "allow more"
         )
 

@@ -210,17 +210,19 @@ class ReleaseSearch:
         What cannot be protected is refused where the best subset is wanted, else NotReleasableError says why.
         """
         ordered = self.ordered
-        wished = [wish for wish in ordered.constraints.protect if wish.view in required.refused]
-        if not wished:
+        asked_for = [request for request in ordered.constraints.protect if request.view in required.refused]
+        if not asked_for:
             return self, required, None
-        found = protect(self._evaluator(), required.evaluation, wished, self.deadline)
+        found = protect(self._evaluator(), required.evaluation, asked_for, self.deadline)
         if found.refused and not ordered.constraints.best_subset:
             raise NotReleasableError("; ".join(found.refused.values()))
-        left = tuple(t for t in required.refused if t in found.refused or t not in {wish.view for wish in wished})
+        left = tuple(
+            t for t in required.refused if t in found.refused or t not in {request.view for request in asked_for}
+        )
         beside = replace(ordered, evaluator=found.evaluator)
         partly = (*found.suppressed_tables.views, *found.recoded)
-        told = replace(required, refused=left, evaluation=found.evaluation, in_part=partly)
-        return replace(self, ordered=beside, suppressed_tables=found.suppressed_tables), told, found
+        fewer = replace(required, refused=left, evaluation=found.evaluation, in_part=partly)
+        return replace(self, ordered=beside, suppressed_tables=found.suppressed_tables), fewer, found
 
     def _everything(self, method: str) -> FoundRelease | None:
         """All that is not forbidden: where no cell is at risk, and no count is excluded, nothing needs protecting."""
@@ -313,7 +315,7 @@ class ReleaseSearch:
         if found.is_ended:
             ended = {"rounds": found.rounds}
             rounds = f"{found.rounds} round{'s' * (found.rounds != 1)}"
-            reason = f"The chains were told to end after {rounds}; more may release more."
+            reason = f"The chains were ended early after {rounds}; more may release more."
         more: dict[str, Any] = {"graph": found.graph, "trace": found.trace, "reason": reason, "ended_after": ended}
         return FoundRelease(found.evaluation, "decomposable", value, **more)
 
@@ -395,17 +397,17 @@ class ReleaseSearch:
             winner = found[-1] = self._beyond(winner)
             candidates = (*candidates, Candidate.of("bisection extended", winner))
         others = [one for one in found if one is not winner and one.method != "bisection"]
-        told = ""
+        note = ""
         if annealed is None:
-            told = reasons.alone(ordered, bool(self.ordered.constraints.require or self.ordered.constraints.forbid))
+            note = reasons.alone(ordered, bool(self.ordered.constraints.require or self.ordered.constraints.forbid))
         if others:
-            told = f"{told} {reasons.better(winner, max(others, key=lambda one: one.rank))}".strip()
+            note = f"{note} {reasons.better(winner, max(others, key=lambda one: one.rank))}".strip()
         ended = {part: number for one in found for part, number in one.ended_after.items()}
         resumed = {part: holds for one in found for part, holds in one.resumed.items()}
         graph, trace = (None, ()) if annealed is None else (annealed.graph, annealed.trace)
-        # of those that lost only what they left: they were told to end too
+        # of those that lost only what they left: they were ended early too
         left = (one.reason for one in found if one is not winner and one.ended_after)
-        reason = " ".join(dict.fromkeys(filter(None, (told, winner.reason, *left))))
+        reason = " ".join(dict.fromkeys(filter(None, (note, winner.reason, *left))))
         more: dict[str, Any] = {"graph": graph, "trace": trace, "ended_after": ended, "candidates": candidates}
         more["resumed"] = resumed
         return replace(winner, method="best", reason=reason, **more)
@@ -510,15 +512,15 @@ class Begun:
         suppressed_tables = self.search.suppressed_tables.without(found.release)
         found = replace(found, suppressed_tables=suppressed_tables)
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
-        told = {one.name: one for one in (*found.refutations, *of_conflicts)}
+        refutations = {one.name: one for one in (*found.refutations, *of_conflicts)}
         ended = {"required": required.asked} if required.is_ended else {}
-        told_of_parts = ""
+        of_suppressed = ""
         if partly is not None:
-            ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_suppressed(partly, schema)
+            ended, of_suppressed = {**ended, **partly.ended_after}, reasons.of_suppressed(partly, schema)
         ended |= found.ended_after
-        told_first = reasons.of_levels(constraints, schema), reasons.of_required(required), told_of_parts
-        reason = " ".join(filter(None, (*told_first, found.reason))) or None
-        more: dict[str, Any] = {"refutations": tuple(told.values()), "reason": reason, "ended_after": ended}
+        first_notes = reasons.of_levels(constraints, schema), reasons.of_required(required), of_suppressed
+        reason = " ".join(filter(None, (*first_notes, found.reason))) or None
+        more: dict[str, Any] = {"refutations": tuple(refutations.values()), "reason": reason, "ended_after": ended}
         return self.whole._ended(replace(found, required=required.beside(found.release), **more))
 
 

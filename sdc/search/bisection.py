@@ -30,7 +30,7 @@ class BisectionSearch(OrderedSearch):
 
         Of two prefixes the shorter is safe where the longer is, so each question halves the lengths that are open.
         NothingReleasableError where not even the first of the list may go out and nothing is required; else as
-        `OrderedSearch.run`. Where it is told to end before that, the longest that was accepted until then.
+        `OrderedSearch.run`. Where it is ended before that, the longest that was accepted until then.
         """
         listed, required, start = self._first()
         longest, left = self._longest(start.release, listed)
@@ -44,7 +44,7 @@ class BisectionSearch(OrderedSearch):
 
     def _longest(self, start: Release, listed: Sequence[SubTable]) -> tuple[Evaluation | None, int]:
         """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are
-        left of which nothing is known, as the search was told to end."""
+        left of which nothing is known, as the search was ended early."""
         longest, releasable, refused = None, 0, len(listed) + 1
         while refused - releasable > 1 and not self.deadline.is_over:
             middle, asked = (releasable + refused) // 2, len(self._steps)
@@ -57,7 +57,7 @@ class BisectionSearch(OrderedSearch):
     def _nothing(self, first: SubTable, left: int) -> NothingReleasableError:
         if left:
             return NothingReleasableError(
-                f"the search was told to end after {len(self._steps)} questions, before a prefix of the list was "
+                f"the search was ended early after {len(self._steps)} questions, before a prefix of the list was "
                 "proven; give it more time"
             )
         name = st.label(first, self.evaluator.table.schema)

@@ -12,7 +12,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.search.step import SearchStep
 
-MOST_BLOCKERS = 20  # that are told of
+MOST_BLOCKERS = 20  # that are named
 
 Cell = tuple[int, ...]
 Stopped = tuple[Cell, tuple[SubTable, ...]]

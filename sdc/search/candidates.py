@@ -47,7 +47,7 @@ def opening_pairs(known: Knowledge, candidates: Sequence[SubTable], refused: Lef
         around = pair | graph[u] & graph[v]
         return int(((sets & pair == pair) & (sets & ~around == 0)).sum())
 
-    # mostly the first is accepted, and only pairs of its size need to be told apart
+    # mostly the first is accepted, and only pairs of its size need to be distinguished
     for _, alike in groupby(sorted(((size(pair), k, pair) for k, pair in enumerate(left))), key=itemgetter(0)):
         yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
 

@@ -61,7 +61,7 @@ class ChainWork(NamedTuple):
     weights              (K,) of the variables; the value of an edge is w_u w_v prod_S (1 + w_s), and the corrections
     listed, corrections  (m,) sub-tables with a value of their own; what it is above the product of their weights
     first, second        (P,) the pairs of variables, first < second
-    prints               (P,) random numbers whose XOR over the edges tells graphs apart
+    prints               (P,) random numbers whose XOR over the edges distinguishes graphs
     status               (P,) of each pair: whether toggling it is a legal move, or one that the widths refused
     terms, signs         (2 K + 4,) cliques and separators; 1 for a clique, else minus the separator's multiplicity
     term_rows            (2 K + 4,) where their rows are

@@ -1,4 +1,4 @@
-"""What users wish of a release: the sub-tables it must have, those it must not have, and what comes first."""
+"""Constraints on a release: the sub-tables it must have, those it must not have, and what comes first."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Constraints:
 
     require        sub-tables that the release must have; they are judged first, and together
     forbid         sub-tables that it must not have, nor any that contains one
-    levels         levels that are nobody's wish, with the variables that tell each: a sub-table has one with these
+    levels         levels that nobody asked for, with the variables that determine each: a sub-table has one with these
                    alone
     best_subset    where the required ones do not fit together: release those that are worth most, else refuse
     breadth        sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table or
@@ -76,19 +76,19 @@ class Constraints:
         return constraints
 
     def breadth_for(self, at_risk_cells: int) -> int:
-        """The breadth; where none is wished for, what can be proven of a table with so many at-risk cells."""
+        """The breadth; without one, what can be proven of a table with so many at-risk cells."""
         if self.breadth is not None:
             return self.breadth
         return 2 if at_risk_cells <= MOST_CELLS_OF_PAIRS else 1
 
     def questions_for(self, at_risk_cells: int) -> int:
-        """The most questions; where none are wished for, what takes minutes of a table with so many at-risk cells."""
+        """The most questions; without one, what takes minutes of a table with so many at-risk cells."""
         if self.questions is not None:
             return self.questions
         return 200 if self.breadth_for(at_risk_cells) > 1 else 2_000
 
     def allows(self, subtable: SubTable) -> bool:
-        """Whether nothing forbidden is within it, and it is named by no level that is nobody's wish."""
+        """Whether nothing forbidden is within it, and it is named by no level that nobody asked for."""
         is_named = any(subtable & level and not subtable & finer for level, finer in self.levels)
         return not is_named and not any(st.is_within(forbidden, subtable) for forbidden in self.forbid)
 
@@ -104,7 +104,7 @@ class Constraints:
         return found
 
     def _named(self, subtable: SubTable) -> SubTable:
-        """Without levels that are nobody's wish, where nothing tells them."""
+        """Without levels that nobody asked for, where nothing determines them."""
         left = subtable
         for level, finer in self.levels:
             if not subtable & finer:
@@ -112,7 +112,7 @@ class Constraints:
         return left if left == subtable else self._named(left)
 
     def flat(self, schema: Schema) -> Constraints:
-        """The same of sets that are not closed: what a finer variable tells is forbidden with it."""
+        """The same of sets that are not closed: what a finer variable determines is forbidden with it."""
         levels = schema.levels
         if levels.is_flat:
             return self

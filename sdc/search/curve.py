@@ -174,8 +174,8 @@ class LikelyCurve:
         """What a release makes likely, judged anew: it may be one of a stricter limit."""
         table, evaluator = self.chains.evaluator.table, self.chains.evaluator
         limit = PosteriorLimit(threshold=self.threshold, max_above=most or 0.0)
-        told = limit.judge(table, evaluator.knows(found.release), table.at_risk(evaluator.criteria.small_count))
-        return LikelyPoint(most, self.threshold, found.sub_tables, found.value, told.fraction, told.highest)
+        likely = limit.judge(table, evaluator.knows(found.release), table.at_risk(evaluator.criteria.small_count))
+        return LikelyPoint(most, self.threshold, found.sub_tables, found.value, likely.fraction, likely.highest)
 
 
 def _point(method: str, evaluator: RiskEvaluator, found: FoundRelease | None) -> CurvePoint:

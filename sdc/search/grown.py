@@ -54,7 +54,7 @@ class Grown:
         return Grown(release, Proof(tuple(_parts(arrays)), ()), steps, refutations=refutations)
 
     def evaluation(self, evaluator: RiskEvaluator) -> Evaluation | None:
-        """The one that lets the release out, by what is told here, which is checked in integers.
+        """The one that accepts the release, by the evidence here, which is checked in integers.
 
         None where that does not hold; the evaluator has learnt what does.
         """

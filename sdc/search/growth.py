@@ -59,12 +59,12 @@ def fits_a_worker(table: Table) -> bool:
 
 
 def grow(table: Table, growth: Growth) -> Grown:
-    """What the search finds; its answers are to be asked for again by whoever relies on them."""
-    what, told = "growth" if growth.start is None else "extension", list[SearchStep]()
+    """What the search finds; a caller evaluates again what it relies on."""
+    what, steps = "growth" if growth.start is None else "extension", list[SearchStep]()
 
     def on_step(step: SearchStep) -> None:
-        told.append(step)
-        emit(STEP, f"search: {what}, {len(told):,} asked, {step.length:,} sub-tables before; {outlook(told)}")
+        steps.append(step)
+        emit(STEP, f"search: {what}, {len(steps):,} asked, {step.length:,} sub-tables before; {outlook(steps)}")
 
     kept = Refutations(growth.known.zeros)
     of = growth.criteria, growth.policy, growth.effort

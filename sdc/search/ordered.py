@@ -1,4 +1,4 @@
-"""A release that grows along the ordered list: what is wished first, then the list, as far as questions are allowed."""
+"""A release that grows along the ordered list: what is required first, then the list, within the limit of questions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class OrderedRelease(Found):
 
 @dataclass(eq=False)
 class OrderedSearch:
-    """Releases what is wished, and then by the ordered list; what the evaluator's policy does not accept is refused.
+    """Releases what is required, and then by the ordered list; what the evaluator's policy does not accept is refused.
 
     The list has what is worth most for the room that it takes first: by weight times critical width, of equal weights
     that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. With the objective "reconstruction" a
@@ -187,7 +187,7 @@ class OrderedSearch:
 
     def _found(self, evaluation: Evaluation, required: Required | None, unasked: int = 0) -> OrderedRelease:
         if is_small(self.evaluator.table.schema):
-            # exact methods answer at once: what is told of the release is then sharp, not only enough
+            # exact methods answer at once: the bounds of the release are then sharp, not only sufficient
             evaluation = self.evaluator.evaluate(evaluation.release, Depth.EVERY)
         is_ended = unasked > 0 and len(self._steps) < self._most
         kept = self.evaluator.refutations
@@ -380,7 +380,7 @@ class OrderedSearch:
     def _answered(
         self, release: Release, deadline: Deadline, asked: tuple[str, int, LeftOut], again: int | None = None
     ) -> Evaluation:
-        """The answer to one question, which is told; DeadlineError where the deadline came before it."""
+        """The answer to one question, which is logged; DeadlineError where the deadline came before it."""
         depth = Depth.BRIEF if self.evaluator.policy is Policy.REFUSE else Depth.REFUTE
         executor = deadline.limits(self.evaluator.executor)
         evaluation = self.evaluator.evaluate(release, Depth.FULL if again else depth, executor, again)
@@ -401,8 +401,8 @@ class OrderedSearch:
 def ordered_list(widths: CriticalWidths, min_width: int, constraints: Constraints) -> tuple[SubTable, ...]:
     """The sub-tables that reach the minimum width and are not forbidden: by decreasing critical width ([KDSF] 5.2).
 
-    Ties come by decreasing dimension, then by number. Whoever has all one-way sub-tables can have none whose critical
-    width is smaller; where none reaches it all that are known are listed, which with a floor are none. ReleaseError
+    Ties come by decreasing dimension, then by number. With all one-way sub-tables public none with a smaller critical
+    width fits; where none reaches it all that are known are listed, which with a floor are none. ReleaseError
     where a floor was given above the width; where one was chosen what is listed is all that is asked about.
     """
     if widths.floor > min_width and not widths.most:
@@ -413,9 +413,9 @@ def ordered_list(widths: CriticalWidths, min_width: int, constraints: Constraint
     return constraints.allowed(widths.reaching(min_width) or tuple(widths.sub_tables.tolist()))
 
 
-TELLS_A_CELL = (
-    ", which tells the count of a cell, as its records can be in no other; give more records, or list the categories "
-    "that there may be"
+DISCLOSES_A_CELL = (
+    ", which discloses the count of a cell, as its records can be in no other; give more records, or list the "
+    "categories that there may be"
 )
 
 
@@ -430,7 +430,7 @@ def grand_total(evaluator: RiskEvaluator) -> Evaluation:
         most = evaluation.assessment.min_width[1]
         raise NothingReleasableError(
             f"the minimum width {evaluator.criteria.floor} is not reached even when only the grand total "
-            f"{total} is public" + (f"; choose a minimum width of at most {most}" if most else TELLS_A_CELL)
+            f"{total} is public" + (f"; choose a minimum width of at most {most}" if most else DISCLOSES_A_CELL)
         )
     return evaluation
 
@@ -455,21 +455,22 @@ def _unproven_before(evaluator: RiskEvaluator, evaluation: Evaluation) -> Nothin
         ]
     lacking = () if evaluator.witnesses is None else evaluator.witnesses.lacking
     if answer.broken is not None:
-        told = answer.broken.text
+        reason = answer.broken.text
     elif answer.releasable is False:
-        told = (
+        reason = (
             f"a cell is proven to be too narrow for the minimum width {evaluator.criteria.floor}; ask for a smaller one"
         )
         if named := ", ".join(st.label(fact.view, schema) for fact in evaluator.known.facts if fact.of_labels):
-            told += (
+            reason += (
                 f". The labels of {named} count too: if the config that published them named the categories, name them "
                 f"in table.categories, and say earlier: [{{entry: ..., code_lists: [{named}]}}]"
             )
     else:
-        told = (
+        reason = (
             f"no proof was found that {answer.open_cells} cells keep the minimum width {evaluator.criteria.floor}; "
             "raise release.seconds, or ask for a smaller width"
         )
     return NothingReleasableError(
-        f"nothing more can be published with what was published before: {'; '.join([*lacking, told])}", "\n".join(cells)
+        f"nothing more can be published with what was published before: {'; '.join([*lacking, reason])}",
+        "\n".join(cells),
     )

@@ -33,22 +33,22 @@ def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:
 
 
 def of_levels(constraints: Constraints, schema: Schema) -> str:
-    """What to say where it was told to end before all levels were made that may take the place of an axis."""
-    left = ", ".join(st.label(wish.view, schema) for wish in constraints.protect if not wish.all_tried)
+    """What to say where it was ended early before all levels were made that may take the place of an axis."""
+    left = ", ".join(st.label(request.view, schema) for request in constraints.protect if not request.all_tried)
     if not left:
         return ""
     return (
-        f"The search was told to end before it was found which categories to merge of {left}; more time may find some."
+        f"The search was ended early before it was found which categories to merge of {left}; more time may find some."
     )
 
 
 def of_required(required: Required) -> str:
-    """What to say where it was told to end before the best subset of what is required was known."""
+    """What to say where it was ended early before the best subset of what is required was known."""
     if not required.is_ended:
         return ""
     many, kept = len(required.sub_tables), len(required.sub_tables) - len(required.refused)
     return (
-        f"The search was told to end after {required.asked:,} question{'s' * (required.asked != 1)} about the "
+        f"The search was ended early after {required.asked:,} question{'s' * (required.asked != 1)} about the "
         f"{many} required sub-tables: the best subset that was proven by then has {kept} of them."
     )
 
@@ -60,11 +60,11 @@ def of_suppressed(found: ProtectedRelease, schema: Schema) -> str:
     if found.left:
         names = ", ".join(st.label(view, schema) for view in found.left)
         were = "were" if len(found.left) > 1 else "was"
-        return f"The search was told to end before {names} {were} protected and proven."
+        return f"The search was ended early before {names} {were} protected and proven."
     before = "it had seen whether less has to be suppressed"
     if "in_part_together" in found.ended_after and not found.together:
         before = "the suppressed tables were proven together, and looked for one after another"
-    return f"The search was told to end before {before}; more time may suppress less."
+    return f"The search was ended early before {before}; more time may suppress less."
 
 
 def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:
@@ -75,7 +75,7 @@ def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:
     if found.is_ended:
         more = f", {outlook(steps)}" if steps and steps[-1].left else ""
         return (
-            f"The search was told to end after {questions(steps)}: {unasked} sub-tables were left that nobody asked "
+            f"The search was ended early after {questions(steps)}: {unasked} sub-tables were left that nobody asked "
             f"about{more}; more time may release more."
         )
     most = search.constraints.questions_for(len(search.evaluator.pool.at_risk))
@@ -86,9 +86,9 @@ def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:
 
 
 def of_prefixes(found: OrderedRelease) -> str:
-    """What to say of a bisection that was told to end."""
+    """What to say of a bisection that was ended early."""
     return (
-        f"The bisection was told to end after {questions(found.steps)}: of {found.unasked} longer prefixes nobody "
+        f"The bisection was ended early after {questions(found.steps)}: of {found.unasked} longer prefixes nobody "
         "knows whether they may go out."
     )
 
@@ -98,10 +98,10 @@ def questions(steps: Sequence[SearchStep]) -> str:
     return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
 
 
-def alone(ordered: FoundRelease, wished: bool) -> str:
+def alone(ordered: FoundRelease, is_required: bool) -> str:
     """Why no decomposable release was compared."""
     has = "all variables" + (" and every structural zero in a clique" if ordered.evaluation.knowledge.zeros else "")
-    has += " and what is wished" if wished else ""
+    has += " and what is required" if is_required else ""
     rule = " and keeps the rules" if ordered.evaluation.criteria.rules else ""
     return (
         f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "

@@ -20,7 +20,7 @@ from sdc.risk.refutation import Refutation
 from sdc.search.constraints import Constraints
 
 Conflicting = tuple[SubTable, ...]
-MOST_TOLD = 5
+MOST_NAMED = 5
 UNSHOWN = "not shown to fit beside the required ones that are released"
 
 
@@ -46,12 +46,12 @@ class Conflict:
         """Names of the sub-tables, and whether that they conflict is proven; no cell."""
         together = ", ".join(st.label(t, schema) for t in self.sub_tables)
         is_one = len(self.sub_tables) == 1
-        told = "is not releasable" if is_one else "are not releasable together"
+        text = "is not releasable" if is_one else "are not releasable together"
         if self.broken is not None:
-            return f"{together} {told}: {self.broken.text}"
+            return f"{together} {text}: {self.broken.text}"
         if self.proven:
-            return f"{together} {told}{' (refused, proven)' * (self.refutation is not None)}"
-        return f"{together} {told.replace('not releasable', 'undecided')} (no proof found in {self.spent:,} steps)"
+            return f"{together} {text}{' (refused, proven)' * (self.refutation is not None)}"
+        return f"{together} {text.replace('not releasable', 'undecided')} (no proof found in {self.spent:,} steps)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class Required:
     refused     those that do not, or are not shown to, none where all fit
     conflicts   minimal conflicting sets: each has one of the refused, and without these no other is left
     is_best     whether no subset that fits is worth more; else questions ran out, and it is the best that was found
-    is_ended    whether they ran out because the search was told to end
+    is_ended    whether they ran out because the search was ended early
     asked       so many questions were asked
     in_part     those that are suppressed, recoded or rounded
     """
@@ -123,8 +123,8 @@ class RequiredRecord:
 
     def why(self, subtable: SubTable) -> str:
         """Why a required sub-table was refused: the conflicts that it is in, where any were found."""
-        told = "; ".join(conflict.text for conflict in self.conflicts if subtable in conflict.sub_tables)
-        return told or UNSHOWN * (subtable in self.refused)
+        text = "; ".join(conflict.text for conflict in self.conflicts if subtable in conflict.sub_tables)
+        return text or UNSHOWN * (subtable in self.refused)
 
 
 @dataclass(eq=False)
@@ -151,7 +151,7 @@ class RequiredSearch:
     _best: tuple[Fraction, Evaluation | None] = (Fraction(0), None)
 
     def run(self, required: Sequence[SubTable], nothing: Evaluation) -> Required:
-        """What fits, from the evaluation of the grand total alone; told to end, the best of what fitted by then."""
+        """What fits, from the evaluation of the grand total alone; ended early, the best of what fitted by then."""
         # what is worth little is left out rather, so it comes last, where a conflict takes its members from
         ordered = sorted(required, key=lambda t: (-self.worth[t], required.index(t)))
         conflicts, is_ended = list[Conflict](), False
@@ -232,7 +232,7 @@ class RequiredSearch:
 
 
 def fitting(found: Required | None, constraints: Constraints, schema: Schema) -> Required | None:
-    """What was found; NothingReleasableError where not all fit and no subset is wished for, or none was found yet."""
+    """What was found; NothingReleasableError where not all fit and no subset is allowed, or none was found yet."""
     if found is None or not found.refused:
         return found
     if {*found.refused} <= {one.view for one in constraints.protect}:
@@ -242,7 +242,7 @@ def fitting(found: Required | None, constraints: Constraints, schema: Schema) ->
         if not constraints.best_subset:
             what, more = "all", "require less, or ask for the best subset of them"
         raise NothingReleasableError(
-            f"the search was told to end after {found.asked} question{'s' * (found.asked != 1)}, before {what} of the "
+            f"the search was ended early after {found.asked} question{'s' * (found.asked != 1)}, before {what} of the "
             f"required sub-tables were proven together; give it more time, {more}"
         )
     if not constraints.best_subset:
@@ -252,8 +252,8 @@ def fitting(found: Required | None, constraints: Constraints, schema: Schema) ->
 
 def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
     """What is said of required sub-tables that do not fit; the cells that say so are the detail."""
-    told = "; ".join(conflict.text(schema) for conflict in found.conflicts[:MOST_TOLD])
-    more = len(found.conflicts) - MOST_TOLD
+    text = "; ".join(conflict.text(schema) for conflict in found.conflicts[:MOST_NAMED])
+    more = len(found.conflicts) - MOST_NAMED
     of_widths = (
         f"{c.text(schema)}: the cell {schema.written(c.witness.cell)} (count {c.witness.count}) has bounds within "
         f"{list(c.witness.outer)}"
@@ -261,10 +261,10 @@ def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
         if c.witness
     )
     return NothingReleasableError(
-        f"the required sub-tables do not fit together: {told}"
+        f"the required sub-tables do not fit together: {text}"
         f"{f'; and {more} more conflicts' if more > 0 else ''}; drop "
-        f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
-        f"{' and others' if len(found.refused) > MOST_TOLD else ''}, suppress "
+        f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_NAMED])}"
+        f"{' and others' if len(found.refused) > MOST_NAMED else ''}, suppress "
         "cells of them (release.protect: suppression), or ask for the best subset of them (release.on_conflict: "
         "drop)",
         "\n".join([*of_widths, *(c.broken.detail for c in found.conflicts if c.broken)]),

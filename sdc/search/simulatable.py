@@ -1,7 +1,7 @@
-"""A search that tells nothing by what it leaves out: it asks drawn tables, and the true one only in the end.
+"""A search whose refusals disclose nothing: it evaluates drawn tables, and the true one only in the end.
 
-Simulatable auditing (Kenthapadi, Mishra and Nissim 2005): whoever has what is released already could repeat each
-decision, because it is made from that alone. What is refused then tells nothing of the table.
+Simulatable auditing (Kenthapadi, Mishra and Nissim 2005): an intruder with all that is released could repeat each
+decision, because it is made from that alone. So a refusal discloses nothing of the table.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class SimulatableSearch:
         """The release, judged by the criterion.
 
         NothingReleasableError where the true table breaks the criterion under it: then nothing may be published, and
-        nothing that was decided before has told so. ConfigError for structural zeros, InputError for too many
+        no earlier decision has disclosed that. ConfigError for structural zeros, InputError for too many
         variables.
         """
         table = self.evaluator.table

@@ -1,4 +1,4 @@
-"""One question of a search, as it is told, kept and shown."""
+"""One question of a search, as it is logged, kept and shown."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Reason(Named):
         return f"{name} breaks the criterion alone"
 
     def customer(self, schema: Schema, labels: Labels = NO_LABELS) -> str:
-        """The answer for whoever asked for the sub-table, in two plain sentences.
+        """The answer for the user who asked for the sub-table, in two plain sentences.
 
         It follows from what is public alone: of what is not public it is the same whatever the reason.
         """
@@ -130,7 +130,7 @@ class Reason(Named):
         if self.refutation is None:
             return "refused by bounds or a limit alone, no proof of which is kept"
         under = ", ".join(self.refutation.labels(schema)) or "the grand total"
-        return f"refused, proven: a cell has a width of {self.refutation.width} at most for whoever knows {under}"
+        return f"refused, proven: a cell has a width of {self.refutation.width} at most given {under}"
 
 
 def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | None = None) -> Reason:
@@ -144,9 +144,9 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     facts = [
         fact for fact in evaluator.known.published if fact.view == sub_table and fact.intervals and not fact.universe
     ]
-    told = facts[0].intervals if facts and within is None else None
+    intervals = facts[0].intervals if facts and within is None else None
     # that its cells are suppressed is no reason why
-    criteria = evaluator.criteria if told is None else evaluator.criteria.without(KeptSuppressed)
+    criteria = evaluator.criteria if intervals is None else evaluator.criteria.without(KeptSuppressed)
     evaluator = replace(evaluator, known=replace(evaluator.known, release=NOTHING), criteria=criteria)
     alone, one_way, judged = (
         _asked(evaluator, [*others, sub_table]) for others in ([], singles, list(release.frontier))
@@ -160,9 +160,9 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
     reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
-    if told is None:
+    if intervals is None:
         return reason
-    cells = told.cells[told.suppressed(evaluator.known.total)]
+    cells = intervals.cells[intervals.suppressed(evaluator.known.total)]
     records = evaluator.table.marginal(sub_table).count_at(cells).sum()
     return replace(reason, suppressed=len(cells), hidden=float(records / evaluator.table.total))
 

@@ -244,11 +244,11 @@ def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
     [
         ("redesign", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no recode is shown to help"),
         ("find_release", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no search may cut by a refusal"),
-        ("suppress", {"min_frequency": 3}, "it withholds what the small count says"),
+        ("suppress", {"min_frequency": 3}, "it suppresses by the small count alone"),
         (
             "suppress",
             {"attribute_disclosure": sdc.AttributeDisclosure(("A",), 3)},
-            "it withholds what the small count says",
+            "it suppresses by the small count alone",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def space_of(found: Found, table: Table) -> QuerySpace:
 
 @pytest.fixture(scope="module")
 def ended(czech: Table) -> Found:
-    """A search that was told to end: some sub-tables are open."""
+    """A search that was ended early: some sub-tables are open."""
     return sdc.find_release(czech, "ordered", min_width=WIDTH, deadline=AfterLooks(most=9))
 
 

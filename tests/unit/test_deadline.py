@@ -70,7 +70,7 @@ def test_told_to_end_at_any_moment_it_has_what_was_proven(method: str, require: 
         values.append(found.value)
         if not found.ended_after:
             break
-        assert "was told to end after" in (found.reason or "") or "were told to end after" in (found.reason or "")
+        assert "was ended early after" in (found.reason or "") or "were ended early after" in (found.reason or "")
         moment += 1
     assert moment > 2
     assert values == sorted(values) or method == "best"
@@ -79,7 +79,7 @@ def test_told_to_end_at_any_moment_it_has_what_was_proven(method: str, require: 
 
 
 def test_a_bisection_that_proved_no_prefix_has_nothing() -> None:
-    with pytest.raises(NothingReleasableError, match=r"told to end after 0 questions, before a prefix of the list was"):
+    with pytest.raises(NothingReleasableError, match=r"ended early after 0 questions, before a prefix of the list was"):
         found_by("bisection", scattered(), deadline=Deadline(0.0))
 
 
@@ -114,7 +114,7 @@ def test_a_question_that_is_not_answered_in_time_does_not_count(tmp_path: Path) 
 @pytest.mark.parametrize("on_conflict", ["refuse", "drop"])
 def test_what_is_required_is_proven_first_or_nothing_goes_out(on_conflict: str) -> None:
     what = "before any of the required sub-tables" if on_conflict == "drop" else "before all of the required sub-tables"
-    with pytest.raises(NothingReleasableError, match=f"told to end after 0 questions, {what}") as told:
+    with pytest.raises(NothingReleasableError, match=f"ended early after 0 questions, {what}") as told:
         found_by("ordered", czech_table(), require=["A*B"], on_conflict=on_conflict, deadline=Deadline(0.0))
     assert ("best subset" in str(told.value)) is (on_conflict == "refuse")
 
@@ -130,7 +130,7 @@ def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method
         assert became is not None
         assert (became.is_best, became.is_ended, ended["required"]) == (False, True, moment)
         kept.append(len(became.sub_tables) - len(became.refused))
-        told = f"told to end after {moment} questions about the 10 required sub-tables: the best subset that was"
+        told = f"ended early after {moment} questions about the 10 required sub-tables: the best subset that was"
         assert f"{told} proven by then has {kept[-1]} of them" in (found.reason or "")
         assert found.evaluation.verdict is Verdict.SAFE
         assert all(t in found.release for t in became.sub_tables if t not in became.refused)
@@ -150,7 +150,7 @@ def test_what_is_proven_after_the_best_subset_is_not_called_refused(monkeypatch:
 
 
 def test_without_a_best_subset_a_conflict_that_was_found_lets_nothing_out(tmp_path: Path) -> None:
-    with pytest.raises(NothingReleasableError, match="told to end after 30 questions, before all of the required"):
+    with pytest.raises(NothingReleasableError, match="ended early after 30 questions, before all of the required"):
         told_to_end("ordered", scattered(), 30, tmp_path, require=["all:2"])
 
 

@@ -69,7 +69,7 @@ def test_a_build_that_is_ended_by_the_clock_says_so_and_is_proven(written: Writt
     assert build.made.found.ended_after["rounds"] == 0
     assert verify(build.folder.path, lambda line: None).verified
     page = report_of(build)
-    assert "The chains were told to end after 0 rounds" in page or "The search was told to end after" in page
+    assert "The chains were ended early after 0 rounds" in page or "The search was ended early after" in page
     assert "The search ended early, and what it had not asked about by then does not go out either" in page
 
 

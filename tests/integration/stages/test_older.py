@@ -82,7 +82,7 @@ def test_runs_of_an_older_version_are_kept_compared_and_explained(older: Path) -
     assert compare(run_of(older, "round"), run_of(older, "t")).in_part == {"A*B": ("rounded to multiples of 5", 4)}
     subject = ResolvedInput.open(str(run_of(older, "t")))
     why = sdc.why(subject.table, subject.known, "A*B", criteria=subject.criteria())
-    assert why.proof(subject.table.schema) == "refused, proven: a cell has a width of 0 at most for whoever knows A*B"
+    assert why.proof(subject.table.schema) == "refused, proven: a cell has a width of 0 at most given A*B"
 
 
 def test_a_ledger_whose_hashes_anybody_can_make_is_listed_and_copied_before_a_build_goes_on(older: Path) -> None:

@@ -223,7 +223,7 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     if not left:
         assert not ended
         return
-    assert f"told to end before {', '.join(left)} {'was' if proven else 'were'} protected and proven" in reason
+    assert f"ended early before {', '.join(left)} {'was' if proven else 'were'} protected and proven" in reason
     assert ended == {"in_part_together": 0, "in_part": len(proven)}
 
 
@@ -244,7 +244,7 @@ def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out(monkeypatc
     for one in found:
         assert one.evaluation.verdict is Verdict.SAFE
         assert one.ended_after == {"in_part_together": 2}
-        assert "told to end before it had seen whether less has to be suppressed; more time may" in (one.reason or "")
+        assert "ended early before it had seen whether less has to be suppressed; more time may" in (one.reason or "")
     withheld = [
         sum(len(fact.intervals.cells) for fact in one.suppressed_tables.facts if fact.intervals) for one in found
     ]
@@ -258,6 +258,6 @@ def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(
     monkeypatch.setattr("sdc.search.best.protect", lambda *asked: protect(*asked[:3], Deadline(0.0)))
     wished = {"require": ["B*C*D", "A*B"], "protect": [{"of": "A*B", **how}]}
     with pytest.raises(
-        NotReleasableError, match=r"^the search was told to end before A\*B was protected and proven; give it"
+        NotReleasableError, match=r"^the search was ended early before A\*B was protected and proven; give it"
     ):
         find_release(PEOPLE, "ordered", min_width=3, **wished)

@@ -150,9 +150,9 @@ def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is
 @pytest.mark.parametrize(
     ("how", "part", "said"),
     [
-        ({}, "in_part", r"told to end before area\*age was protected and proven"),
-        ({"by": "recoding"}, "in_part", r"told to end before area\*age was protected and proven"),
-        ({"by": "recoding"}, "coarsening", "told to end before it was found which"),
+        ({}, "in_part", r"ended early before area\*age was protected and proven"),
+        ({"by": "recoding"}, "in_part", r"ended early before area\*age was protected and proven"),
+        ({"by": "recoding"}, "coarsening", "ended early before it was found which"),
     ],
 )
 def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(

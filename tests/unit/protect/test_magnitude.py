@@ -37,7 +37,7 @@ def failing(values: list[int], rules: Rules) -> list[bool]:
     """Of one cell with these contributions: n-rule, (n, p)-rule, p%-rule."""
     cells, owners = np.zeros(len(values), np.int64), np.arange(len(values))
     found = judge(cells, np.array(values, object if max(values, default=0) >> 62 else np.int64), owners, 1, rules)
-    return [bool(found.few[0]), bool(found.dominated[0]), bool(found.told[0])]
+    return [bool(found.few[0]), bool(found.dominated[0]), bool(found.estimable[0])]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,10 @@ def test_every_rule_by_hand(records: list[tuple[int, int, int]], least: int, n: 
         total, many = sum(held.values()), sum(share > 0 for share in held.values())
         assert (found.totals[cell], found.contributors[cell]) == (total, many)
         fails = reference.fails_magnitude_rules(held.values(), least, n, p, p) if held else [False] * 3
-        assert [found.few[cell], found.dominated[cell], found.told[cell]] == [bool(held) and many < least, *fails[1:]]
+        assert [found.few[cell], found.dominated[cell], found.estimable[cell]] == [
+            bool(held) and many < least,
+            *fails[1:],
+        ]
 
 
 @pytest.mark.parametrize(

@@ -164,14 +164,14 @@ def test_levels_are_made_until_the_deadline() -> None:
         assert origin.planned == (None if walks is None else 0)
         assert (not origin.left) == (walks is None)
         found.append(one)
-        said = f"told to end before it was found which categories to merge of {', '.join(origin.left)}; more time"
+        said = f"ended early before it was found which categories to merge of {', '.join(origin.left)}; more time"
         assert (said in (found[-1].reason or "")) == (walks is not None)
     assert [one.ended_after for one in found] == [{"coarsening": 0}, {"coarsening": 0}, {}]
     none, some = found[0].required, found[2].required
     assert none is not None
     assert some is not None
     assert (len(none.refused), len(some.refused)) == (1, 0)
-    with pytest.raises(NotReleasableError, match="told to end before it was found which of them to merge; give it"):
+    with pytest.raises(NotReleasableError, match="ended early before it was found which of them to merge; give it"):
         find(own, section | {"on_conflict": "refuse"}, AfterLooks(most=1))
 
 

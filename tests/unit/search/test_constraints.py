@@ -189,7 +189,7 @@ def test_a_forbidden_variable_has_no_decomposable_release() -> None:
     found = api.find_release(czech_table(), "best", min_width=6, forbid=["A"], steps=200)
     assert not found.release.variables & 1
     assert found.reason is not None
-    assert "what is wished" in found.reason
+    assert "what is required" in found.reason
 
 
 def test_weights_come_first_in_the_list() -> None:
