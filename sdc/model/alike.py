@@ -68,7 +68,8 @@ def require_apart(pairs: Mapping[str, str], what: str, remedy: str) -> None:
     """InputError for similar names, see `alikes`. `what` has them, `remedy` is the advice; the detail lists all."""
     if pairs:
         raise InputError(
-            f"{what} has {len(pairs)} values that are alike others but for {differences(pairs)}; {remedy}",
+            f"{what}: {len(pairs)} {'values differ' if len(pairs) > 1 else 'value differs'} from others only in "
+            f"{differences(pairs)}; {remedy}",
             "\n".join(f"{what} has {one!a} and {other!a}" for one, other in pairs.items()),
         )
 

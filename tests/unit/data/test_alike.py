@@ -61,7 +61,7 @@ def test_names_that_are_alike(names: tuple[str, str], difference: str, tmp_path:
     frame = pa.table({"a": list(names), "b": ["x", "x"]})
     pq.write_table(frame, tmp_path / "t.parquet")
     for source in (path, tmp_path / "t.parquet", frame):
-        with pytest.raises(InputError, match=f"column 'a' has 1 values that are alike .* for {difference};") as caught:
+        with pytest.raises(InputError, match=f"'a': 1 value differs from others only in {difference};") as caught:
             read_table(source)
         assert all(ascii(name) in caught.value.detail for name in names)
         assert len(read_table(source, alike="keep")) == 2
@@ -84,7 +84,7 @@ def test_alike_in_different_parts(parts: int, tmp_path: Path) -> None:
     values = ["m", "m ", "M", "f"]
     for part in range(parts):
         rows(tmp_path / f"{part}.csv", "a,b", *(f"{value},x" for value in values[part::parts]))
-    with pytest.raises(InputError, match="column 'a' has 2 values that are alike others but for blanks, capitals"):
+    with pytest.raises(InputError, match="column 'a': 2 values differ from others only in blanks, capitals"):
         read_table(tmp_path)
     assert names(read_table(tmp_path, alike="merge")) == ("M", "f")
 
@@ -94,13 +94,13 @@ def test_what_the_settings_name_alike(tmp_path: Path) -> None:
     listed: dict[str, Any] = {"categories": {"a": ["yes", "no"]}, "missing": {"a": "?"}}
     groups: dict[str, Any] = {"recodes": {"a": {"groups": {"yes": ["yes"], "other": "*"}}}, "missing": {"a": "?"}}
     for given_ in (listed, groups):
-        with pytest.raises(InputError, match="column 'a' has 2 values that are alike"):
+        with pytest.raises(InputError, match="column 'a': 2 values differ from others"):
             read_table(path, **given_)
         merged = read_table(path, alike="merge", **given_)
         assert dict(zip(names(merged), merged.one_way()[0].tolist(), strict=True))["yes"] == 2
     with pytest.raises(InputError, match="column 'a' has values outside its categories"):
         read_table(path, alike="keep", **listed)
-    with pytest.raises(InputError, match="alike others but for capitals"):
+    with pytest.raises(InputError, match="from others only in capitals"):
         read_table(rows(tmp_path / "u.csv", "a,b", "Unknown,x", ",x"), missing={"a": "unknown"})
 
 

@@ -57,7 +57,7 @@ def test_a_key_is_its_own_key(name: str) -> None:
 
 def test_names_that_are_alike_are_refused_with_both_spellings() -> None:
     pairs = alikes(["b", "a ", "A", "Ae\u0301", "A\u00e9"])
-    with pytest.raises(InputError, match=r"^column 'x' has 2 values that are alike .* for .*; rename them$") as caught:
+    with pytest.raises(InputError, match=r"^column 'x': 2 values differ .* in .*; rename them$") as caught:
         require_apart(pairs, "column 'x'", "rename them")
     assert caught.value.detail == "column 'x' has 'a ' and 'A'\ncolumn 'x' has 'Ae\\u0301' and 'A\\xe9'"
     require_apart(alikes(["a", "b"]), "column 'x'", "rename them")

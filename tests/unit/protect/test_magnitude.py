@@ -319,7 +319,7 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
         ("A", "\u200bA"),
     ):
         path.write_text(f"region,firm,sales\nnorth,{one},500\nnorth,{other},400\n{rest}")
-        with pytest.raises(InputError, match=r"column 'firm' has 1 values that are alike") as refused:
+        with pytest.raises(InputError, match=r"column 'firm': 1 value differs from others") as refused:
             magnitude_table(path, value="sales", by=["region"], **by)
         assert all(ascii(name) in refused.value.detail for name in (one, other))
         assert only(magnitude_table(path, value="sales", by=["region"], **by, alike="keep")).levels == ("region",)
@@ -329,7 +329,7 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
             "region=north: fails dominance 1:80, the 1 largest hold 900 of 1000, 90 %"
         ]
     path.write_text(f"region;firm;sales\nnorth;7;500\nnorth;7,0;400\n{rest.replace(',', ';')}")
-    with pytest.raises(InputError, match="column 'firm' has 1 values that are alike others but for how numbers"):
+    with pytest.raises(InputError, match="column 'firm': 1 value differs from others only in how numbers"):
         magnitude_table(path, value="sales", by=["region"], **by, csv={"delimiter": ";", "decimal": ","})
     path.write_text(f"region,firm,sales\nnorth,NA,900\n{rest}")
     with pytest.raises(InputError, match="1 records have no 'firm'"):  # NA is nobody's name
@@ -337,7 +337,7 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"csv\.missing names 'form', no column"):
         magnitude_table(path, value="sales", by=["region"], **by, csv={"missing": {"form": ["NA"]}})
     path.write_text(f"region,firm,sales\nnorth,Alba,500\nNorth,Alba,400\n{rest}")
-    with pytest.raises(InputError, match="column 'region' has 1 values that are alike"):
+    with pytest.raises(InputError, match="column 'region': 1 value differs from others"):
         magnitude_table(path, value="sales", by=["region"], **by)
 
 
