@@ -131,15 +131,6 @@ def small(*categories: str, name: str = "A", **more: Any) -> CountTable:
     return CountTable("001_t", "Workers", (variable,), np.zeros((1, 1), np.uint16), np.array([5]), **more)
 
 
-def many_places(many: int) -> CountTable:
-    """Municipalities by sex, with leading zeros and commas."""
-    codes, sexes = tuple(f"{n:05}" for n in range(many)), ("f", "m")
-    labels = tuple(f"Ort {n}, Kreis {n % 400}" for n in range(many))
-    cells = np.stack(np.divmod(np.arange(2 * many), 2), axis=1).astype(np.uint16)
-    dimensions = Dimension("place", codes, "Municipality", labels), Dimension("sex", sexes, "sex", sexes)
-    return CountTable("001_t", "Everybody", dimensions, cells, np.arange(1, 2 * many + 1))
-
-
 def has_no_xml(table: CountTable) -> bool:
     return any(re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", text) for _, text in table.texts)
 

@@ -59,14 +59,6 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
 
 
-def main(words: list[str]) -> int:
-    """The status of a command."""
-    done = CliRunner().invoke(app, words)
-    if isinstance(done.exception, ConfigError):
-        raise done.exception
-    return done.exit_code
-
-
 def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
     new_ledger(czech_folder / "led")
     built(config(czech_folder, "first", [], ledger="led", publication={"population": "men", "period": "1981"}))

@@ -63,7 +63,6 @@ CHAIN = Schema((REGION, AREA, SEX, AGE))
 CYCLE = Schema((REGION, AREA, SEX, Variable("work", ("no", "yes")), AGE))
 OVERLAPPING = with_refinements([PLACE, ZONE, SHORE, SEX, AGE])
 """zone and shore, and their common refinement: v and w, x, y and z."""
-SMALL = with_refinements([PLACE, ZONE, SHORE, SEX])
 
 
 def release(schema: Schema, *labels: str) -> Release:

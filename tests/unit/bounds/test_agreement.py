@@ -12,12 +12,10 @@ from hypothesis import strategies as hs
 
 from sdc.bounds import decomposable, dichotomous, integer_program, nested, shuttle
 from sdc.bounds.method import cell_bounds, cheap_bounds, method_called, method_names
-from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Codes, Table
 from tests.levels import CASES, Case, Rng, cases, generators, random_case
@@ -37,27 +35,6 @@ from tests.strategies import (
 METHODS = {name: method_called(name) for name in method_names()}
 SHARP = ("auto", "reducible", "branch-and-bound", "integer-program", "exact", "enumeration")
 EXACT = ("decomposable", "dichotomous", *SHARP)
-SIZES = [(2, 4), (2, 3, 4), (3, 3, 2), (4, 4), (2, 2, 2), (2, 2, 2, 2), (2, 3, 2, 2), (2, 2, 2, 2, 2), (2,) * 6]
-
-
-def random_table(rng: np.random.Generator, sizes: tuple[int, ...], dense: bool) -> Table:
-    """A few records spread thin, or every cell with a chance of some."""
-    cells = every_cell(schema_of(list(sizes)))
-    if dense:
-        counts = rng.integers(0, 4, len(cells)) * (rng.random(len(cells)) < 0.7)
-    else:
-        counts = np.bincount(rng.integers(0, len(cells), rng.integers(1, 9)), minlength=len(cells))
-    return Table.of(schema_of(list(sizes)), cells, counts)
-
-
-def random_release(rng: np.random.Generator, kind: str, variables: int) -> Release:
-    order = rng.permutation(variables).tolist()
-    if kind == "nested":
-        return Release.of(st.of(order[:k]) for k in rng.integers(0, variables + 1, 3).tolist())
-    if kind == "cyclic":
-        pairs = [st.of((a, b)) for a, b in zip(order, order[1:] + order[:1], strict=True)]
-        return Release.of([*pairs, *rng.integers(0, 1 << variables, rng.integers(0, 3)).tolist()])
-    return Release.of(rng.integers(0, 1 << variables, rng.integers(1, 7)).tolist())
 
 
 # two patterns exclude together what neither does: A = 0 is impossible only because both B are

@@ -181,8 +181,6 @@ def test_contradiction_is_refused(variables: int) -> None:
 
 def test_what_does_not_fit_the_table_is_refused() -> None:
     table = czech()
-    with pytest.raises(ReleaseError, match="variable number 7"):
-        Collapse(table, knows(table, frontier("AH")))
     with pytest.raises(InputError, match="outside the table"):
         Collapse(table, knows(table, frontier("AB"))).at(np.full(6, 2))
 

@@ -142,12 +142,6 @@ def test_unknown_method_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", method_names())
-def test_release_beyond_the_schema_is_refused(name: str) -> None:
-    with pytest.raises(ReleaseError, match="variable number 6; the table has 6"):
-        cell_bounds(czech(), knows(czech(), frontier("AB", "BG")), np.zeros((1, 6), np.uint16), name)
-
-
-@pytest.mark.parametrize("name", method_names())
 @pytest.mark.parametrize(
     ("cells", "message"), [([[0, 0, 0, 2]], r"cell \[0, 0, 0, 2\] is outside"), ([[0, 0, 0]], "shape")]
 )

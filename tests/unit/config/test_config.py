@@ -13,8 +13,6 @@ from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config
 from sdc.stages.build import open_build
 
-CONFIGS = Path(__file__).parents[3] / "configs"
-
 SMALLEST = """
 name: small
 table: {path: t.csv}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -17,25 +15,21 @@ from sdc.feasible.walk import Moved, find, reached, shift, trie
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Counts, Table
-from tests import reference
+from tests.levels import random_case
 from tests.profiles import scaled
-from tests.reference import TooManyTablesError
 from tests.strategies import (
     ORDERED_60,
     all_ways,
     czech,
     dense,
     every_cell,
-    frontier,
     gives_feasible,
     knows,
-    listed,
     schema_of,
     tables_and_knowledge,
 )
-from tests.unit.bounds.test_agreement import SIZES, random_release, random_table
 from tests.unit.feasible.test_differences import assert_same
 
 NODES = 300
@@ -53,32 +47,18 @@ def found_for(table: Table, known: Knowledge, rows: slice = slice(None), width: 
 # What is found
 
 
-def impossible_pairs(rng: np.random.Generator, table: Table) -> StructuralZeros:
-    """Up to two pairs of categories of the first two variables that no record has."""
-    there = {tuple(codes) for codes in table.codes[:, :2].tolist()}
-    absent = [
-        (a, b) for a, b in product(range(table.schema.sizes[0]), range(table.schema.sizes[1])) if (a, b) not in there
-    ]
-    rng.shuffle(absent)
-    return StructuralZeros(tuple(((0, (a,)), (1, (b,))) for a, b in absent[:2]))
-
-
 def test_nearly_every_width_that_there_is_is_reached() -> None:
-    """Of occupied cells whose exact bounds are 3 apart, with structural zeros too, at most one in 20 is missed."""
+    """Of occupied cells whose exact bounds are 3 apart, with levels and zeros too, at most one in 20 is missed."""
     rng, there, missed = np.random.default_rng(3), 0, 0
-    for example in range(scaled(300, fewest=30)):
-        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
-        zeros = impossible_pairs(rng, table)
-        release = random_release(rng, ("nested", "cyclic", "any")[example % 3], len(table.schema))
-        known = knows(table, release, zeros)
-        with suppress(TooManyTablesError):
-            low, high = reference.bounds(listed(table, known, 20_000))[table.schema.keys.pack(table.codes)].T
-            found = find(table, known, table.codes, np.full(len(table), 3), nodes=NODES)
-            ends = reached(found.differences, table.codes, table.counts, table)
-            assert (low <= ends[:, 0]).all()
-            assert (ends[:, 1] <= high).all()
-            wide, narrow = high - low >= 3, ends[:, 1] - ends[:, 0] < 3
-            there, missed = there + int(wide.sum()), missed + int((wide & narrow).sum())
+    for _ in range(scaled(300, fewest=30)):
+        of = random_case(rng)
+        table, (low, high) = of.table, of.sharp_at(of.table.codes).T
+        found = find(table, of.known, table.codes, np.full(len(table), 3), nodes=NODES)
+        ends = reached(found.differences, table.codes, table.counts, table)
+        assert (low <= ends[:, 0]).all()
+        assert (ends[:, 1] <= high).all()
+        wide, narrow = high - low >= 3, ends[:, 1] - ends[:, 0] < 3
+        there, missed = there + int(wide.sum()), missed + int((wide & narrow).sum())
     assert there > scaled(100, fewest=10)
     assert missed <= there / 20
 
@@ -192,11 +172,6 @@ def test_the_largest_table_is_searched() -> None:
     found = find(table, knows(table, Release.of([1])), table.codes, np.ones(1, np.int64), nodes=NODES)
     assert len(found.differences) == 1
     assert found.differences.feasible(table, knows(table, Release.of([1]))).all()
-
-
-def test_a_variable_that_the_table_does_not_have() -> None:
-    with pytest.raises(ReleaseError, match="variable number 6; the table has 6"):
-        found_for(czech(), knows(czech(), frontier("AB", "BG")))
 
 
 # The moves

@@ -36,7 +36,7 @@ def _by_length(name: str) -> tuple[int, str]:
 
 
 def test_other_names() -> None:
-    words = "1 01 -1 10 1_0 1,0 1.1 1e e1 . ½ a a. nan 1e1234567890"
+    words = "1 01 -1 10 1_0 1,0 1.1 1.01 1a 1e e1 . ½ a a. b e é I l nan 1e1234567890"
     names = [*words.split(" "), "", "\u0661"]
     assert alikes(names) == {}
     assert len({alike_key(name) for name in names}) == len(names)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.api import assess, cell_bounds
+from sdc.api import assess
 from sdc.bounds import exact
 from sdc.bounds.method import is_small
 from sdc.executor import Executor, InProcess
@@ -89,14 +89,6 @@ def test_the_published_min_widths(czech: Table) -> None:
         assert refused.witnesses[0].count in (1, 2)
     everything = [*FRONTIER, "A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"]
     assert assess(czech, everything, min_width=2).min_width[1] == 1
-
-
-def test_cells_all_has_every_cell(czech: Table) -> None:
-    found = cell_bounds(czech, ["A*B*C"], cells="all")
-    assert len(found) == 64
-    assert (found.inner[:, 0] <= found.counts).all()
-    with pytest.raises(InputError, match="cells = 'every'; choose at-risk or all"):
-        cell_bounds(czech, ["A*B"], cells="every")
 
 
 # Tables too large for an exact method

@@ -12,7 +12,6 @@ from hypothesis import assume, given, settings
 
 from sdc.bounds.duality import Multipliers
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -27,7 +26,7 @@ from tests import levels
 from tests.facts import FactCase, fact_cases
 from tests.levels import Case, Rng, cases, generators
 from tests.reference import TooManyTablesError
-from tests.strategies import czech, dks_2x2x2x2, frontier, knows, schema_of
+from tests.strategies import czech, frontier, knows, schema_of
 
 
 def keeping(table: Table, min_width: int, known: Knowledge | None = None) -> RiskEvaluator:
@@ -242,8 +241,3 @@ def test_names_are_of_what_is_said() -> None:
     _, fair = good()
     assert fair.name == replace(fair).name
     assert fair.name != replace(fair, bounds=(0, fair.bounds[1] + 1)).name
-
-
-def test_of_another_table_no_question_is_asked() -> None:
-    with pytest.raises(ReleaseError, match="what is known is of"):
-        keeping(czech(), 6, knows(dks_2x2x2x2(), NOTHING))

@@ -30,7 +30,6 @@ from tests.strategies import (
     shown_by,
     tables_and_knowledge,
 )
-from tests.unit.bounds.test_agreement import random_table
 
 
 def sought(table: Table, known: Knowledge, **settings: Any) -> SharpBounds:
@@ -79,7 +78,8 @@ class Kept:
 @pytest.fixture(scope="module")
 def open_case() -> tuple[Table, Knowledge]:
     """2^6 cells and their pairs, which every method in turn is needed for."""
-    table = random_table(np.random.default_rng(5), (2,) * 6, dense=True)
+    rng = np.random.default_rng(5)
+    table = dense(schema_of([2] * 6), (rng.integers(0, 4, 64) * (rng.random(64) < 0.7)).tolist())
     return table, knows(table, all_ways(6, 2))
 
 
