@@ -88,8 +88,8 @@ def _implied(audit: AuditEvidence) -> str:
     """
     most = min(audit.small_count, audit.min_width - 1)
     counts = (audit.table.least_count(t) for t in audit.published.frontier)
-    told = not audit.has_counts or most < 1 or any(one.hides >= most for one in audit.criteria.others)
-    if told or any(0 < count <= most for count in counts):
+    implied_by_others = not audit.has_counts or most < 1 or any(one.hides >= most for one in audit.criteria.others)
+    if implied_by_others or any(0 < count <= most for count in counts):
         return ""
     numbers = "of 1" if most == 1 else f"from 1 to {most:,}"
     return (
@@ -124,11 +124,11 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "for possible: not which values occur, nor anybody's own weight."
         )
     if audit.config.release.method == "simulatable":
-        yield "May know the method and all settings: what was left out tells nothing."
+        yield "May know the method and all settings: what was left out reveals nothing."
     else:
         yield (
-            "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows "
-            "how it was decided."
+            "Does not know the settings and this report. An intruder who knows how the release was decided may derive "
+            "more from what was left out."
         )
     if audit.config.release.reveal_suppressed:
         shown = [fact.label(audit.table.schema) for fact in audit.known.published if fact.view in audit.published]
@@ -191,7 +191,7 @@ def _both(audit: AuditEvidence) -> list[str]:
         return []
     together = audit.known.release.join(now).sub_tables(schema)
     return [
-        f"Whoever has both has the exact counts of {_many(together, 'sub-table')} without the grand total: "
+        f"Readers of both have the exact counts of {_many(together, 'sub-table')} without the grand total: "
         f"{together - before:,} by what is published now alone, {together - audit.sub_tables:,} by what was published "
         f"before alone, and {before + audit.sub_tables - together:,} by each of the two."
     ]
@@ -211,8 +211,8 @@ def _fact(fact: Fact, schema: Schema, total: int) -> str:
 def unmet(audit: AuditEvidence) -> str:
     """What the config names of variables and no record has; empty where there is nothing."""
     named = (audit.bad_records or {}).get("unmet", {})
-    told = [f"{shorten(name)}: {_first(values)}" for name, values in named.items()]
-    return f"Of the categories and values that the config names no record has {'; '.join(told)}." if told else ""
+    listed = [f"{shorten(name)}: {_first(values)}" for name, values in named.items()]
+    return f"Of the categories and values that the config names no record has {'; '.join(listed)}." if listed else ""
 
 
 def _first(names: Sequence[str]) -> str:
@@ -241,23 +241,23 @@ def course(audit: AuditEvidence) -> list[str]:
 
 
 def _refused(audit: AuditEvidence) -> list[str]:
-    told = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
-    if not told.questions:
+    refused = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
+    if not refused.questions:
         return []
-    proven = told.proven + told.refuted
-    again = f", and for {told.proven:,} of these the proof is kept, and sdc verify works it out again" * bool(
-        told.proven
+    proven = refused.proven + refused.refuted
+    again = f", and for {refused.proven:,} of these the proof is kept, and sdc verify works it out again" * bool(
+        refused.proven
     )
-    said = [f"The search refused {_many(told.questions, 'question')}, each about one or more sub-tables."]
+    said = [f"The search refused {_many(refused.questions, 'question')}, each about one or more sub-tables."]
     if proven:
         said.append(
             f"By proof {proven:,}: with what was asked for the criterion would be broken{again}. More time changes "
             "nothing about these."
         )
-    if told.unproven:
+    if refused.unproven:
         said.append(
-            f"For lack of time {told.unproven:,}: in {_many(told.spent, 'step')} no proof was found either way. More "
-            "time may let these out."
+            f"For lack of time {refused.unproven:,}: in {_many(refused.spent, 'step')} no proof was found either way. "
+            "More time may let these out."
         )
     elif proven:
         said.append("For lack of time none.")
@@ -288,7 +288,7 @@ def weighted(audit: AuditEvidence, done: str) -> list[str]:
         more = len(found.withheld) - MOST_LISTED
         said.append(
             f"Those of {len(found.withheld):,} published tables do not: {named}{f' and {more:,} more' * (more > 0)}. "
-            "That depends on the records, and may tell something to whoever knows how it was decided."
+            "The choice depends on the records: an intruder who knows how it was decided may derive something from it."
         )
     return said
 
@@ -301,7 +301,7 @@ def shown(tables: list[PublishedTable], small_count: int) -> list[str]:
         f"{sum(one.zeros for one in tables):,} zeros that no structural zero explains, in "
         f"{_of(t.zeros for t in tables)}",
         f"{sum(one.groups for one in disclosing):,} groups in {_of(t.groups for t in tables)}, all of whose records "
-        "have the same category of one more variable: whoever is known to be in the group is known to have it",
+        "have the same category of one more variable: a person known to be in the group is known to have it",
     ]
 
 
@@ -334,7 +334,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Heading]:
         "all-curve": ("Points of the curve", values["curve"]),
         "all-graph": ("Cliques and separators", values["cliques"]),
         "all-widths": ("Most dangerous sub-tables", values["dangerous"]),
-        "all-simulated": ("Decisions that tell nothing", values["simulated"]),
+        "all-simulated": ("Simulatable decisions", values["simulated"]),
         "all-chains": ("Annealing chains", values["traces"]),
         "all-search": ("Sub-tables added", values["added"].rows),
         "all-list": ("The list", values["on_list"]),

@@ -70,10 +70,10 @@ def sentence(audit: AuditEvidence) -> str:
         return ""
     *own, alone = found.scores(audit.bounds).values()
     by = [own, [alone]] if own else [[alone]]
-    told = [f"by {method} {_right(scores)}" for method, scores in zip(found.methods, by, strict=True)]
+    listed = [f"by {method} {_right(scores)}" for method, scores in zip(found.methods, by, strict=True)]
     return (
         "That no guess is right is not promised. Of the counts of these cells, guessed from the published tables, "
-        f"are right {'; '.join(told)}."
+        f"are right {'; '.join(listed)}."
     )
 
 

@@ -69,7 +69,7 @@ class RefusedRow:
 def values(audit: AuditEvidence) -> dict[str, Any]:
     """What the section shows; nothing where no posterior was asked for."""
     found = audit.posteriors
-    told = next((summary for summary in found if summary.reason is None), None)
+    known = next((summary for summary in found if summary.reason is None), None)
     return {
         "refusals": audit.refusals,
         "refused": _refused(audit),
@@ -78,10 +78,10 @@ def values(audit: AuditEvidence) -> dict[str, Any]:
         "groups": _groups(audit),
         "measured": [str(one["release"]) for one in audit.measures],
         "side_by_side": _measures(audit),
-        "likely": _rows(audit, told) if told else [],
-        "likely_law": told.label if told else "",
+        "likely": _rows(audit, known) if known else [],
+        "likely_law": known.label if known else "",
         "likely_drawn": MOST_DRAWN,
-        "likely_figure": _figure(audit, told) if told else "",
+        "likely_figure": _figure(audit, known) if known else "",
     }
 
 
@@ -141,21 +141,21 @@ def _groups(audit: AuditEvidence) -> str:
     certain, impossible = audit.groups.are_certain(audit.bounds.outer), audit.groups.are_impossible(audit.bounds.outer)
     share = "all" if audit.groups.share == 1 else f"at least {100 * audit.groups.share:g} %"
     return (
-        f"A cell that holds {share} of a group, a released marginal cell, discloses all categories of whoever is known "
+        f"A cell that holds {share} of a group, a released marginal cell, discloses all categories of a person known "
         f"to be in it: by their bounds {certain.sum():,} at-risk cells certainly do, and {impossible.sum():,} cannot; "
         "“disclose a group” is how many do with a probability above that threshold."
     )
 
 
 def _engine(summary: Summary) -> str:
-    told = summary.diagnostics
-    if told is None:
+    made = summary.diagnostics
+    if made is None:
         same = summary.equals_released and summary.law != "released"
         return f"{summary.engine}, exact{'; here the law released' if same else ''}"
     return (
-        f"{told.chains} chains of {told.draws:,} draws, R-hat {written_r_hat(told.r_hat)}, effective sample size from "
-        f"{told.effective_sample_size:,.0f}, standard errors {written_error(told.error, told.wanted)}, connectivity "
-        f"{told.connectivity}"
+        f"{made.chains} chains of {made.draws:,} draws, R-hat {written_r_hat(made.r_hat)}, effective sample size from "
+        f"{made.effective_sample_size:,.0f}, standard errors {written_error(made.error, made.wanted)}, connectivity "
+        f"{made.connectivity}"
     )
 
 
@@ -179,32 +179,33 @@ def _rows(audit: AuditEvidence, summary: Summary) -> list[LikelyRow]:
 
 
 def _narrowed(audit: AuditEvidence) -> str:
-    """How many cells are too narrow for whoever knows the settings."""
-    told = audit.refusals
-    if told is None or told.reason is not None:
+    """How many cells are too narrow for an intruder who knows the settings."""
+    refusals = audit.refusals
+    if refusals is None or refusals.reason is not None:
         return ""
     width = audit.criteria.width.min_width
-    cells, own = told.narrowed(width)
-    said = f"For whoever knows them {cells:,} of {len(told.left):,} at-risk cells fall below the width of {width}"
+    cells, own = refusals.narrowed(width)
+    of = f"{cells:,} of {len(refusals.left):,} at-risk cells"
+    said = f"For an intruder who knows them {of} fall below the width of {width}"
     if not audit.found.suppressed_tables.tables:
         return f"{said}."
-    return f"{said}, and {own:,} of {len(told.own_left):,} small cells of the sub-tables in part."
+    return f"{said}, and {own:,} of {len(refusals.own_left):,} small cells of the sub-tables in part."
 
 
 def _refused(audit: AuditEvidence) -> list[RefusedRow]:
     """The at-risk cells that are narrowed most."""
-    told, bounds = audit.refusals, audit.bounds
-    if told is None or told.reason is not None:
+    refusals, bounds = audit.refusals, audit.bounds
+    if refusals is None or refusals.reason is not None:
         return []
-    widths = np.diff(told.left)[:, 0]
-    first = np.lexsort((-told.at_truth, widths, widths - np.diff(told.possible)[:, 0]))[:MOST_CELLS]
+    widths = np.diff(refusals.left)[:, 0]
+    first = np.lexsort((-refusals.at_truth, widths, widths - np.diff(refusals.possible)[:, 0]))[:MOST_CELLS]
     return [
         RefusedRow(
             exposure.categories(bounds.cells[row], audit.table.schema),
             int(bounds.counts[row]),
-            (int(told.possible[row, 0]), int(told.possible[row, 1])),
-            (int(told.left[row, 0]), int(told.left[row, 1])),
-            float(told.at_truth[row]),
+            (int(refusals.possible[row, 0]), int(refusals.possible[row, 1])),
+            (int(refusals.left[row, 0]), int(refusals.left[row, 1])),
+            float(refusals.at_truth[row]),
         )
         for row in first
     ]

@@ -26,7 +26,7 @@ class PartRow:
     """A sub-table that goes out in part.
 
     cells, withheld  how many it has, and how many of them have no count; records  in these
-    small            of these with 1 up to the small count; told  of them what is known without it
+    small            of these with 1 up to the small count; implied  of them those known without it
     why              why it does not fit whole, where it was required; picture  None where it has too many cells
     least            how many of its cells have to be withheld at least
     again            how many of them an earlier edition withheld; None where none was named
@@ -40,7 +40,7 @@ class PartRow:
     withheld: int
     records: int
     small: int
-    told: int
+    implied: int
     why: str
     picture: Markup | None
     least: int
@@ -65,11 +65,11 @@ def in_part(audit: AuditEvidence) -> list[PartRow]:
         counts, cells = audit.table.marginal(fact.view).count_at(fact.intervals.cells), st.cells(fact.view, schema)
         small = int(((counts > 0) & (counts <= audit.criteria.primary_count)).sum())
         protected = kept.get(fact.view, np.zeros(0, np.int64))
-        told, least = small - len(protected), _least(audit, fact.view, protected)
+        implied, least = small - len(protected), _least(audit, fact.view, protected)
         label, why = st.label(fact.view, schema), audit.found.required.why(fact.view) if audit.found.required else ""
         picture = _picture(audit, fact, f"part-{number}")
         again, new = _beside_before(audit, fact)
-        numbers = cells, len(counts), int(counts.sum()), small, told
+        numbers = cells, len(counts), int(counts.sum()), small, implied
         most = float(counts.sum() / audit.table.total), int(counts.max()), largest.get(label, ())
         found.append(PartRow(label, *numbers, why, picture, least, again, new, *most))
     return found
@@ -126,7 +126,7 @@ def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float
 
 
 def rounded(audit: AuditEvidence) -> list[str]:
-    """What goes out rounded, and what readers are told of it."""
+    """What goes out rounded, and what readers know of it."""
     schema, said = audit.table.schema, list[str]()
     for part in audit.found.suppressed_tables.tables:
         if part.base:

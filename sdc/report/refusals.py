@@ -29,8 +29,8 @@ class RefutationRow:
 
 def sentence(audit: AuditEvidence) -> str:
     """How many questions were refused, and what is proven of that; empty where none was."""
-    told = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
-    return "" if not told.questions else f"Of {_many(told.questions, 'refused question')} {told.text}."
+    refused = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
+    return "" if not refused.questions else f"Of {_many(refused.questions, 'refused question')} {refused.text}."
 
 
 def reason(audit: AuditEvidence, step: SearchStep) -> str:

@@ -130,7 +130,7 @@ def by_dimension(audit: AuditEvidence) -> list[DimensionRow]:
 def frontier(audit: AuditEvidence, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
     """The first of the released frontier, with what each table shows."""
     known, first = audit.widths.by_sub_table(), audit.published.frontier[:MOST_FRONTIER]
-    # widths are of what a sub-table tells at hidden levels too
+    # widths are those of a sub-table with its hidden levels
     closed = audit.table.schema.levels.closed
     return [replace(_sub_table(audit, s, known.get(closed(s))), shows=shows.get(s)) for s in first]
 

@@ -137,7 +137,7 @@ def _stroke(plot: Plot, values: Sequence[float], k: int, title: str) -> Iterator
 
 
 def _style(k: int) -> dict[str, Any]:
-    """The stroke of a rule set: colours first, then dashes, so that it can be told without either."""
+    """The stroke of a rule set: colours first, then dashes, so that sets differ without either."""
     dash = DASHES[(k + k // len(COLOURS)) % len(DASHES)]
     return {"stroke": COLOURS[k % len(COLOURS)], "stroke_width": 2.4, "stroke_dasharray": dash, "class_": "curve"}
 

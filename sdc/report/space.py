@@ -1,7 +1,7 @@
 """The query space of a release: what is released, what may still be, and what excludes the rest.
 
 An explorer shows it, as a page and in a notebook, by one module of JavaScript and one record. What a sub-table would
-add and exclude is told by what a search has kept and by critical widths; no question is put to the criterion.
+add and exclude follows from what a search has kept and from critical widths; the criterion is not evaluated.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class QuerySpace:
             return self.against[subtable]
         least = min(proofs, key=lambda one: len(one.of))
         named = ", ".join(st.label(t, self.schema) for t in least.of)
-        return f"Proven: whoever knows {named} knows a cell at risk to within {number(least.width)} records."
+        return f"Proven: with {named} an intruder knows a cell at risk to within {number(least.width)} records."
 
 
 _START = """const place = document.getElementById("query-space");

@@ -44,8 +44,8 @@ def _said(found: Uniques) -> list[str]:
     return [
         f"{len(found):,} {'cells have' if len(found) > 1 else 'cell has'} one record, a sample unique. By {by} "
         f"{alone:,.1f} of them, {100 * alone / len(found):.2f} %, are expected to be population uniques: nobody else "
-        "in the population is in the cell. Whoever links each to somebody of the population who is in its cell, at "
-        f"random, is expected to be right {matched:,.1f} times.",
+        "in the population is in the cell. An intruder who links each to a random person of the population in its "
+        f"cell is expected to be right {matched:,.1f} times.",
         f"Of all persons in these cells {100 * found.right_matches:.2f} % are in the sample by that; without a model, "
         f"by data intrusion simulation (Skinner and Elliot 2002), {100 * found.intrusion:.2f} % from {len(found):,} "
         f"cells of one record and {found.twos:,} of two. Where the two are far apart the first does not fit.",

@@ -67,9 +67,10 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
     again = _answer(audit)
     text = f"Decided once more from the listed bounds: {_said(again)}; the assessment says {_said(_claim(audit))}."
     yield Check(text, (_claim(audit), again) in CLAIMS)
-    if (told := audit.assessment.sharpness) is not None:
-        text = f"Of the listed bounds {_cells(int(bounds.exact.sum()))} are sharp; the assessment says {told.sharp:,}."
-        yield Check(text, told.sharp == bounds.exact.sum() and told.cells == len(bounds))
+    if (sharpness := audit.assessment.sharpness) is not None:
+        sharp = _cells(int(bounds.exact.sum()))
+        text = f"Of the listed bounds {sharp} are sharp; the assessment says {sharpness.sharp:,}."
+        yield Check(text, sharpness.sharp == bounds.exact.sum() and sharpness.cells == len(bounds))
     yield from _width_check(audit)
     if audit.criteria.rules:
         public = audit.known.plus(audit.found.release).plus_facts(audit.found.suppressed_tables.facts)
@@ -178,7 +179,7 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
     if found.in_part is not None:
         yield (
             f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
-            f"publication tells, with a count from 1 to {audit.criteria.primary_count}, must keep a width of "
+            f"publication implies, with a count from 1 to {audit.criteria.primary_count}, must keep a width of "
             f"{required:,} too; of {found.in_part.unproven:,} that is not shown.",
             "withheld" if parts else "cells",
         )

@@ -147,7 +147,7 @@ def test_what_was_refused_is_excluded_and_said_why(czech: Table) -> None:
     shown = space_of(found, czech)
     assert shown.state.count(Status.OPEN) == shown.state.count(Status.UNDECIDED) == 0
     assert {st.label(t, czech.schema) for t in shown.state.unreleasable} == {"A*B*C*D*F", "A*B*C*E*F", "B*C*D*E*F"}
-    assert shown.why(0b101111) == "Proven: whoever knows A*B*C*D*F, E knows a cell at risk to within 3 records."
+    assert shown.why(0b101111) == "Proven: with A*B*C*D*F, E an intruder knows a cell at risk to within 3 records."
     # by the search's word alone, where no proof is kept
     steps = tuple(replace(step, refutation=None) for step in found.steps)
     alone = query_space("small", found.knowledge, found.evaluation.criteria, replace(found, steps=steps), ())
@@ -298,7 +298,7 @@ def test_of_many_variables_there_are_the_frontiers_alone() -> None:
     assert "<li>v0*<wbr>v1*<wbr>v2</li>\n<li>v3*<wbr>v4</li>" in shown.text
     # what is as wide as is required is no conflict
     assert [st.label(t, table.schema) for t in shown.state.unreleasable] == ["v5*v6"]
-    assert "Proven: whoever knows v0*<wbr>v1*<wbr>v2, v5*<wbr>v6 knows a cell" in shown.text
+    assert "Proven: with v0*<wbr>v1*<wbr>v2, v5*<wbr>v6 an intruder knows a cell" in shown.text
 
 
 def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:

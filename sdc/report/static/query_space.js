@@ -382,7 +382,7 @@ class Kept {
     const said = against.filter(([part]) => isWithin(part, t)).map(([, why]) => why), lists = [];
     if (proofs.length) {
       const [first] = proofs, others = proofs.length > 1 ? ` ${count(proofs.length, "proof")} say so; this is the one of fewest sub-tables.` : "";
-      said.push(`Proven: whoever knows the sub-tables below knows a cell at risk to within ${count(first.width, "record")}, and ${min_width.toLocaleString("en")} are required.${others}`);
+      said.push(`Proven: with the sub-tables below an intruder knows a cell at risk to within ${count(first.width, "record")}, and ${min_width.toLocaleString("en")} are required.${others}`);
       lists.push(["Not to be known together", first.of]);
     }
     return { said, lists };

@@ -331,7 +331,7 @@ FACTS: dict[str, tuple[Callable[[Run], list[float]], set[str]]] = {
     ),
     "who claims a count where .*? he is wrong": (lambda run: [1 - 0.72, 0.2, 1.0, 0.25], {"losses"}),
     "under the law released .*? allowed": (losses, {"losses"}),
-    "Whoever has both has .*? each of the two": (both_editions, {"earlier"}),
+    "Readers of both have .*? each of the two": (both_editions, {"earlier"}),
     "Its largest tables of all records are .*? other categories": (lambda run: [len(run.known), 0], BEFORE),
     "Of the tables published now .*? known before": (
         lambda run: [sum(any({*t} <= {*known} for known in run.known) for t in run.tables)],
