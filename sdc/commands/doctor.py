@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.commands.options import MAINTAIN, Answer, command
+from sdc.commands.options import HISTORY_FILE, MAINTAIN, Answer, command
 from sdc.paths import checked_path
 from sdc.refusal import ERROR
+
+if TYPE_CHECKING:
+    from sdc.execution.doctor import Check
 
 
 @command(MAINTAIN)
@@ -25,6 +28,8 @@ def doctor(
     from sdc.execution.doctor import examined
 
     found = list(examined(config))
+    if config is not None and found[-1].name == "storage":
+        found += _of_keys(config)
     is_ok = all(one.ok for one in found)
 
     def show() -> None:
@@ -33,3 +38,28 @@ def doctor(
 
     checks = [{"name": one.name, "ok": one.ok, "said": one.message} for one in found]
     return Answer({"ok": is_ok, "checks": checks}, show, 0 if is_ok else ERROR)
+
+
+def _of_keys(path: Path) -> list[Check]:
+    """Check the keys of the config's server, if it has started."""
+    from sdc.config.file import read_config
+    from sdc.execution.doctor import Check
+    from sdc.model.errors import SdcError
+
+    config = read_config(path)
+    if config.server is None:
+        return []
+    from sdc.server.desk.prepare import server_folder
+    from sdc.server.web.access import expiry_text, open_access, utc_now
+
+    url = config.server.history or str(server_folder(config) / HISTORY_FILE)
+    if "://" not in url and not Path(url).exists():
+        return []
+    try:
+        with open_access(url, config.server) as access:
+            lacking = [f"{user} has no valid key" for user in access.without_key(utc_now())]
+            lacking += [expiry_text(user, end) for user, end in access.expiring(utc_now()).items()]
+    except SdcError as error:
+        return [Check("keys", False, str(error))]
+    # no error: a server starts nevertheless, and makes keys for those who have none
+    return [Check("keys", True, "; ".join(lacking) or "every user has a key for 30 days or more")]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdc.commands.options import (
     CONFIG,
+    HISTORY_FILE,
     SERVE,
     Answer,
     ConfigPath,
@@ -21,7 +22,7 @@ from sdc.commands.options import (
     print_json,
     say,
 )
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, InputError
 from sdc.model.extras import require_packages
 from sdc.refusal import ERROR
 
@@ -92,6 +93,55 @@ def _prepare(config: Path, settings: Settings) -> None:
 
         await_server()
         prepare_server(str(config), settings=dict(settings))
+
+
+@command(SERVE, "server.history")
+def keys(
+    config: ConfigPath,
+    settings: Settings,
+    make: Annotated[str | None, typer.Option("--make", metavar="USER", help="Make a key for this user.")] = None,
+    revoke: Annotated[
+        str | None, typer.Option("--revoke", metavar="NUMBER", help="End the key of this number.")
+    ] = None,
+) -> Answer:
+    """List, make or revoke the keys of a table server's users.
+
+    Users and roles are those of the config. Works beside a running server, which takes a change over within seconds.
+    """
+    from sdc.config.file import read_config
+    from sdc.config.server import ServerConfig
+    from sdc.server.desk.prepare import server_folder
+    from sdc.server.web.access import new_keys, open_access, utc_now
+
+    read = read_config(config, settings)
+    server, folder = read.server or ServerConfig(), server_folder(read)
+    require_packages("sdc keys", "itsdangerous")
+    with open_access(server.history or str(folder / HISTORY_FILE), server, writes=bool(make or revoke)) as access:
+        if revoke is not None and not access.revoke(revoke, ""):
+            raise InputError(f"--revoke {revoke}: the history has no such key; sdc keys {config} lists them")
+        made = None if make is None else new_keys(access, [make], folder)
+        now, accounts = utc_now(), access.settings.accounts
+        listed: list[dict[str, Any]] = [
+            {
+                "number": key.number,
+                "user": key.user,
+                "role": accounts[key.user].role if key.user in accounts else None,
+                "expires": key.expires.isoformat(),
+                "state": "unknown user" if key.user not in accounts else "valid" if key.expires > now else "expired",
+            }
+            for key in access.listed()
+        ]
+        without = access.without_key(now)
+
+    def show() -> None:
+        for key in listed:
+            print(f"{key['number']}  {key['expires'][:10]}  {key['state']:12}  {key['role'] or '-':8}  {key['user']}")
+        for user in without:
+            print(f"{'no valid key':38}  {accounts[user].role:8}  {user}")
+        if made is not None:
+            print(f"the new key of {make} is the last line of {made}; hand it out and delete the file")
+
+    return Answer({"keys": listed, "without_key": without, "file": None if made is None else str(made)}, show)
 
 
 @command(SERVE, "risk.small_count", "risk.min_width")

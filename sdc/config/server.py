@@ -198,6 +198,11 @@ class ServerConfig(Section):
         return self
 
     @property
+    def accounts(self) -> dict[str, UserConfig]:
+        """The users that exist, by name; one operator if none is named."""
+        return {user.name: user for user in self.users or (UserConfig(name="operator", role="operator"),)}
+
+    @property
     def is_public(self) -> bool:
         """Whether who has no key may ask."""
         return not self.users if self.public is None else self.public

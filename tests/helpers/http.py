@@ -43,7 +43,7 @@ class Server:
         self.app: ASGIApp = create_app(self.desk, self.settings, self.access, **own)
 
     def key(self, role: Role = "user", user: str = "") -> str:
-        return self.access.new_key(user or role, role, 30, self.now)
+        return self.access.new_key(user or role, self.now, 30)
 
     def client(self, role: Role | None = None, host: str = "127.0.0.1") -> TestClient:
         """Of somebody with a new key of the role, or without a key."""
@@ -52,7 +52,11 @@ class Server:
 
 
 def server_of(desk: DeskLike, **settings: Any) -> Server:
+    """A user of each role, and beside them the public unless `public` or `users` say otherwise."""
     limits = {"requests_a_minute": 1_000_000, **settings.pop("limits", {})}
+    if "users" not in settings:
+        users = [{"name": role, "role": role} for role in get_args(Role)]
+        settings = {"users": users, "public": True, **settings}
     return Server(desk, ServerConfig.model_validate({"limits": limits, **settings}))
 
 

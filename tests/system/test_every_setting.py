@@ -20,8 +20,7 @@ import yaml
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
 from sdc.server.desk.prepare import prepare, prepared
-from sdc.server.web.access import Access, AccessError
-from sdc.server.web.app import _new_keys
+from sdc.server.web.access import Access, AccessError, new_keys
 from sdc.stages.build import Build, open_build
 from sdc.stages.plan import plan_build
 from sdc.stages.stages import run_stage, stages_of
@@ -97,7 +96,7 @@ def keys(build: Build, folder: Path) -> str:
     """What a server that is new says of the key that it made for its first user, a week later."""
     assert build.config.server is not None
     access = Access(build.config.server, lambda *entry: None)
-    path = _new_keys(access, build.config.server, folder)
+    path = new_keys(access, access.without_key(datetime.now(UTC)), folder)
     assert path is not None
     try:
         return access.by_key(path.read_text().split()[-1], datetime.now(UTC) + timedelta(days=7)).name

@@ -123,6 +123,7 @@ PROBLEMS: Mapping[str, int] = {
     "unknown-request": 404,
     "unknown-version": 404,
     "unknown-key": 404,
+    "unknown-user": 404,
     "unknown-format": 406,
     "too-large": 413,
     "too-many-cells": 413,

@@ -80,7 +80,11 @@ def _require_known(start: str) -> None:
 
 def folder_of(build: Build) -> RunFolder:
     """Where the server of a config keeps what it has; it stays where code and settings change."""
-    return RunFolder(Path(build.config.output.folder) / build.config.name / FOLDER)
+    return RunFolder(server_folder(build.config))
+
+
+def server_folder(config: BuildConfig) -> Path:
+    return Path(config.output.folder) / config.name / FOLDER
 
 
 def key_of(build: Build) -> str:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import hmac
+import os
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
 
-from sdc.config.server import ServerConfig
+from sdc.config.server import ServerConfig, UserConfig
+from sdc.events import PROBLEM, SERVER, emit, for_this_user
 from sdc.model.errors import SdcError
+from sdc.record.chain import Chain
+from sdc.record.database import Use
+from sdc.server.desk.log import RequestLog
 from sdc.server.desk.outcome import PROBLEMS
 
 Role: TypeAlias = Literal["user", "operator", "auditor"]
-KEY, REVOKED = "key", "key_revoked"
-KINDS = (KEY, REVOKED)
-"""The entries of the history that say who may."""
+KEY, REVOKED, LOGGED_OUT = "key", "key_revoked", "logged_out"
+KINDS = (KEY, REVOKED, LOGGED_OUT)
+"""The entries of the history about keys and sessions."""
+KEYS_FILE = "keys.txt"  # in the folder of a server
+NOTICE_DAYS = 30  # before the last key of a user expires
 PUBLIC = "public"
 KEY_PATTERN = re.compile(r"sdc_[0-9a-f]{12}_[A-Za-z0-9_-]{40,60}", re.ASCII)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
@@ -56,48 +65,92 @@ class User:
 
 
 @dataclass(frozen=True)
-class _AccessKey:
+class Session:
+    """A session of a browser; `key` is the number of the key that it began with."""
+
+    key: str
+    name: str
+
+
+@dataclass(frozen=True)
+class AccessKey:
+    """A key without its secret; `digest` is the SHA-256 of the whole key."""
+
+    number: str
     user: str
-    role: Role
     digest: str
     expires: datetime
 
 
 @dataclass(eq=False)
 class Access:
-    """The keys, by the entries of the history; what changes them is stored there first.
+    """Users by their keys. The config decides who exists and with which role; the history has their keys.
 
-    Of a key nothing is kept but its SHA-256: it has 256 random bits, which nobody can try out.
+    A change is stored in the history before it takes effect. Of a key only its SHA-256 is kept: it has 256 random
+    bits, which nobody can guess.
     """
 
     settings: ServerConfig
     store: Store
-    _keys: dict[str, _AccessKey] = field(default_factory=dict)
+    _keys: dict[str, AccessKey] = field(default_factory=dict)
+    _logged_out: dict[str, datetime] = field(default_factory=dict)  # sessions, until they would have expired
+
+    def read(self, history: Chain) -> Access:
+        """Apply all entries of a history."""
+        for entry in history.entries(kinds=KINDS):
+            self.apply(entry.kind, entry.body)
+        return self
 
     def apply(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Takes over an entry of one of `KINDS`."""
+        """Apply an entry of one of `KINDS`."""
         if kind == REVOKED:
             self._keys.pop(str(body["key"]), None)
         elif kind == KEY:
-            expires = datetime.fromisoformat(body["expires"])
-            self._keys[str(body["key"])] = _AccessKey(body["user"], body["role"], body["sha256"], expires)
+            number, expires = str(body["key"]), datetime.fromisoformat(body["expires"])
+            self._keys[number] = AccessKey(number, body["user"], body["sha256"], expires)
+        elif kind == LOGGED_OUT:
+            self._logged_out[str(body["session"])] = datetime.fromisoformat(body["expires"])
 
-    def has_key(self, user: str) -> bool:
-        """Whether a key was made for the user that is not revoked; it may have expired."""
-        return any(key.user == user for key in list(self._keys.values()))
+    def listed(self) -> list[AccessKey]:
+        """All keys that are not revoked, expired ones and those of unknown users included."""
+        return list(self._keys.values())
 
-    def new_key(self, user: str, role: Role, days: int, now: datetime, by: str = "") -> str:
-        """A key, shown this once."""
+    def last_expiry(self, user: str) -> datetime | None:
+        """When the last key of a user expires; None if there is none."""
+        return max((key.expires for key in self.listed() if key.user == user), default=None)
+
+    def without_key(self, now: datetime) -> list[str]:
+        """The users of the config who have no valid key."""
+        return [user for user in self.settings.accounts if (end := self.last_expiry(user)) is None or end <= now]
+
+    def expiring(self, now: datetime) -> dict[str, datetime]:
+        """The users of the config whose last key expires within 30 days, with the time."""
+        ends = {user: self.last_expiry(user) for user in self.settings.accounts}
+        return {user: end for user, end in ends.items() if end and now < end <= now + timedelta(days=NOTICE_DAYS)}
+
+    def new_key(self, user: str, now: datetime, days: int | None = None, by: str = "") -> str:
+        """Make a key, shown this once; AccessError for a user that the config does not have.
+
+        days  until it expires; by default the config's
+        """
+        account = self.account(user)
         number, text = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = f"sdc_{number}_{text}"
-        expires = (now + timedelta(days=days)).isoformat(timespec="seconds")
-        body = {"key": number, "user": user, "role": role, "sha256": _digest(key), "expires": expires}
+        expires = (now + timedelta(days=days or account.days)).isoformat(timespec="seconds")
+        body = {"key": number, "user": user, "role": account.role, "sha256": _digest(key), "expires": expires}
         self.store(KEY, by, user, body)
         self.apply(KEY, body)
         return key
 
+    def account(self, user: str) -> UserConfig:
+        """A user of the config; AccessError if there is none of the name."""
+        if user not in self.settings.accounts:
+            there = ", ".join(self.settings.accounts)
+            raise AccessError("unknown-user", f"server.users has no {user[:64]!r}, only {there}; add the user there")
+        return self.settings.accounts[user]
+
     def revoke(self, number: str, by: str) -> bool:
-        """Ends a key and its sessions; False where there is none of that number."""
+        """End a key and its sessions; False if no key has the number."""
         if number not in self._keys:
             return False
         self.store(REVOKED, by, self._keys[number].user, {"key": number})
@@ -105,35 +158,102 @@ class Access:
         return True
 
     def by_key(self, key: str, now: datetime) -> User:
-        """Whose key it is; AccessError, the same whatever is wrong with it."""
+        """The user of a key; AccessError, the same for every reason."""
         number = key.split("_")[1] if KEY_PATTERN.fullmatch(key) else ""
         found = self._keys.get(number)
-        # compared in any case, so that time does not tell which numbers there are
+        # always compared, so that the time does not reveal which numbers exist
         is_right = hmac.compare_digest(_digest(key), found.digest if found else _digest(""))
         if found is None or not is_right:
             raise _not_valid()
         return self.by_number(number, now)
 
     def by_number(self, number: str, now: datetime) -> User:
-        """Whose session it is; AccessError where the key has expired or was revoked."""
+        """The user of a key's number; AccessError if it has expired or was revoked, or the config has no such user."""
         found = self._keys.get(number)
-        if found is None or found.expires <= now:
+        user = None if found is None or found.expires <= now else self.settings.accounts.get(found.user)
+        if user is None:
             raise _not_valid()
-        return User(found.user, found.role, key=number)
+        return User(user.name, user.role, key=number)
+
+    def by_session(self, session: Session, now: datetime) -> User:
+        """The user of a session; AccessError if they logged out, or as `by_number`."""
+        if session.name in self._logged_out:
+            raise _not_valid()
+        return self.by_number(session.key, now)
+
+    def log_out(self, session: Session, user: str, now: datetime) -> None:
+        """End a session, on all servers of the history."""
+        body = {"session": session.name, "expires": (now + timedelta(seconds=SESSION_SECONDS)).isoformat()}
+        self.store(LOGGED_OUT, user, user, body)
+        self._logged_out = {name: end for name, end in self._logged_out.items() if end > now}
+        self.apply(LOGGED_OUT, body)
 
     def by_proxy(self, name: str) -> User:
         """Whom a proxy has authenticated, with the role that the settings give them; AccessError where it is nobody."""
         if not re.fullmatch(NAME, name, re.ASCII) or name.endswith("\n"):
             text = "the proxy names nobody who may ask: one name of letters, digits and . _ @ -, at most 64"
             raise AccessError("unauthorised", text)
-        roles = {user.name: user.role for user in self.settings.users}
-        return User(name, roles.get(name, "user"))
+        account = self.settings.accounts.get(name)
+        return User(name, account.role if account and self.settings.users else "user")
 
     def anybody(self) -> User:
         """Who has no key; AccessError where the settings do not let them in."""
         if not self.settings.is_public:
             raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`, or log in")
         return User(PUBLIC, is_public=True)
+
+
+def access_to(log: RequestLog, settings: ServerConfig) -> Access:
+    """The keys by the history so far and from then on: one that ends at a server ends at all on the history."""
+    access = Access(settings, log.store)
+    log.followers.append(lambda entry: access.apply(entry.kind, entry.body))
+    return access.read(log.history)
+
+
+@contextmanager
+def open_access(url: str, settings: ServerConfig, *, writes: bool = False) -> Iterator[Access]:
+    """The keys of an existing history, beside a server that uses it too; changes take effect there within seconds."""
+    history = Chain.read(url)
+    if writes:
+        history.close()
+        history = Chain.read(url, Use.SHARE)
+
+    def store(*entry: Any) -> None:
+        with history.turn() as turn:
+            turn.append(*entry)
+
+    try:
+        yield Access(settings, store).read(history)
+    finally:
+        history.close()
+
+
+def new_keys(access: Access, users: Iterable[str], folder: Path) -> Path | None:
+    """Make a key for each user and return the file that has them, one a line; None without users."""
+    if not (users := list(users)):
+        return None
+    for user in users:
+        access.account(user)
+    path = folder / KEYS_FILE
+    # open before a key is made: of one that could not be written nobody would have it
+    with open(path, "a", encoding="utf-8", opener=for_this_user) as file:
+        os.fchmod(file.fileno(), 0o600)
+        for user in users:
+            file.write(f"{user} {access.new_key(user, utc_now())}\n")
+            file.flush()
+    return path
+
+
+def announce_expiry(access: Access) -> None:
+    """Log each user whose last key expires within 30 days, and users of keys that the config does not have."""
+    for user, end in access.expiring(utc_now()).items():
+        emit(PROBLEM, expiry_text(user, end), SERVER)
+    if unknown := sorted({key.user for key in access.listed()} - {*access.settings.accounts}):
+        emit(PROBLEM, f"keys of {', '.join(unknown)} are not valid: server.users does not have them", SERVER)
+
+
+def expiry_text(user: str, end: datetime) -> str:
+    return f"the last key of {user} expires on {end:%Y-%m-%d}; make another: sdc keys CONFIG --make {user}"
 
 
 def _not_valid() -> AccessError:
@@ -160,12 +280,13 @@ class Signed:
     def session(self, user: User) -> str:
         return str(self._sessions.dumps([user.key, secrets.token_hex(8)]))
 
-    def number_of(self, cookie: str) -> str | None:
-        """The number of the key that a session is of; None where it is none of ours, or has expired."""
+    def session_of(self, cookie: str) -> Session | None:
+        """The session of a cookie; None if it is not one of this server, or has expired."""
         try:
-            return str(self._sessions.loads(cookie, max_age=SESSION_SECONDS)[0])
-        except (BadSignature, TypeError, IndexError, ValueError):
+            key, name = self._sessions.loads(cookie, max_age=SESSION_SECONDS)
+        except (BadSignature, TypeError, ValueError):
             return None
+        return Session(str(key), str(name))
 
     def form(self, browser: str) -> str:
         """For the forms of a page; `browser` is the session, or what else tells one browser from another."""

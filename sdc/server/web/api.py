@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -54,17 +53,18 @@ Answered = Mapping[tuple[str, int], int]
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 
-def metrics_text(desk: DeskLike, answered: Answered, runs: Path) -> bytes:
+def metrics_text(desk: DeskLike, access: Access, answered: Answered, runs: Path) -> bytes:
     """All of it now; nothing tells what was asked for, nor a value or a number of the data.
 
     runs  the folder of run folders, of which the last of each name is told
     """
-    return generate_latest(_Metrics(desk, answered, runs))
+    return generate_latest(_Metrics(desk, access, answered, runs))
 
 
 @dataclass(frozen=True)
 class _Metrics(Collector):
     desk: DeskLike
+    access: Access
     answered: Answered
     runs: Path
 
@@ -83,6 +83,9 @@ class _Metrics(Collector):
         released = state.released.sub_tables(self.desk.schema)
         yield GaugeMetricFamily("sdc_released_sub_tables", "Sub-tables that are public.", released)
         yield GaugeMetricFamily("sdc_pending_requests", "Requests without a decision.", health["pending"])
+        ends = {user: self.access.last_expiry(user) for user in self.access.settings.accounts}
+        keys = [((user,), end.timestamp()) for user, end in ends.items() if end]
+        yield _gauge("sdc_key_expiry_timestamp_seconds", "When the last key of a user expires.", ("user",), keys)
         yield from _of_builds(last_runs(self.runs))
 
 
@@ -276,12 +279,15 @@ class OperatorViews:
     """What operators and auditors see: both frontiers, every request, and why; and the last builds, below `runs`."""
 
     desk: DeskLike
+    access: Access
     runs: Path
 
     async def metrics(self, request: Request) -> Response:
         """Counters and gauges in Prometheus' text format; none tells what was asked for."""
         answered = dict(request.state.answered)
-        return Response(await run_in_threadpool(metrics_text, self.desk, answered, self.runs), media_type=MEDIA_TYPE)
+        return Response(
+            await run_in_threadpool(metrics_text, self.desk, self.access, answered, self.runs), media_type=MEDIA_TYPE
+        )
 
     async def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""
@@ -342,8 +348,12 @@ class Operations:
         """Makes a key, which is shown this once."""
         by = user_of(request)
         require_operator(by, changes=True)
-        new_key = partial(self.access.new_key, wanted.user, wanted.role, wanted.days, self.now(), by.name)
-        return bodies.KeyBody(user=wanted.user, role=wanted.role, key=await run_in_threadpool(new_key))
+        role = self.access.account(wanted.user).role
+        if wanted.role not in (None, role):
+            text = f"server.users gives {wanted.user} the role {role}; change it there, or ask for that one"
+            raise Problem("bad-body", text)
+        key = await run_in_threadpool(self.access.new_key, wanted.user, self.now(), wanted.days, by.name)
+        return bodies.KeyBody(user=wanted.user, role=role, key=key)
 
     async def revoke(self, number: str, request: Request) -> bodies.RevokedBody:
         """Ends a key, and the sessions that began with it."""
@@ -433,7 +443,7 @@ def routes(
 ) -> APIRouter:
     """All addresses; what they find is told as the type that they return, and what it lacks is left out."""
     tables, views = Tables(desk, settings), Views(desk, settings)
-    shown, does = OperatorViews(desk, runs), Operations(desk, access, now)
+    shown, does = OperatorViews(desk, access, runs), Operations(desk, access, now)
     users: list[Route] = [
         ("POST", "/requests", tables.ask, documented(403, 415, also=PENDING)),
         ("GET", "/jobs/{number}", tables.job, documented(404, also=PENDING)),

@@ -20,22 +20,22 @@ import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Form
 from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from sdc.config.server import ServerConfig, UserConfig
-from sdc.events import PROBLEM, SERVER, EventLog, EventText, emit, for_this_user, heard
+from sdc.config.server import ServerConfig
+from sdc.events import PROBLEM, SERVER, EventLog, EventText, emit, heard
 from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.paths import require_own
 from sdc.record.database import ChainError
 from sdc.server.desk.desk import DeskLike
-from sdc.server.desk.log import RequestLog
 from sdc.server.desk.prepare import folder_of, server_of
 from sdc.server.desk.service import open_service
-from sdc.server.web.access import KINDS, Access, AccessError, Signed, utc_now
+from sdc.server.web.access import Access, AccessError, Signed, access_to, announce_expiry, new_keys, utc_now
 from sdc.server.web.api import routes
 from sdc.server.web.bodies import PREFIX
 from sdc.server.web.documentation import documentation_page, openapi_of
@@ -44,6 +44,7 @@ from sdc.server.web.problems import UNAVAILABLE, Problem, denied, response_to, t
 from sdc.stages.build import Build
 from sdc.storage.run_folder import LOG
 
+DAY_SECONDS = 24 * 3600
 LAST_SECONDS = 2  # for answers that are under way when it ends; a command that ends takes no longer than twice that
 
 # traces have addresses and the messages of exceptions, and go wherever the environment says
@@ -113,6 +114,9 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
     @router.post("/logout")
     async def logout(request: Request, csrf: Annotated[str, Form()] = "") -> Response:
         _check(signed, csrf, request)
+        session = signed.session_of(request.cookies.get(SESSION, ""))
+        if session and not request.state.user.is_public:
+            await run_in_threadpool(access.log_out, session, request.state.user.name, now())
         found = RedirectResponse("/", 303)
         found.delete_cookie(SESSION, path="/")
         return found
@@ -184,8 +188,10 @@ NOT_ALLOWED = ("not-allowed", "this address does not do that; see the documentat
 # Listening
 
 
-def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Listens until it is told to end; `ready` hears the URL when it does.
+def serve(
+    app: ASGIApp, host: str, port: int, ready: Callable[[str], None], daily: Callable[[], None] = lambda: None
+) -> None:
+    """Listen until a signal; `ready` gets the URL once it listens, `daily` is called every day.
 
     ConfigError where the port is taken, or where others could reach it.
     """
@@ -196,6 +202,10 @@ def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> N
         )
     listening = _bound(host, port)
     shown = f"[{host}]" if ":" in host else host
+
+    async def notify() -> None:
+        daily()
+
     settings = uvicorn.Config(
         app,
         log_level="critical",
@@ -205,6 +215,8 @@ def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> N
         timeout_keep_alive=20,
         timeout_graceful_shutdown=LAST_SECONDS,
         h11_max_incomplete_event_size=65536,
+        callback_notify=notify,
+        timeout_notify=DAY_SECONDS,
     )
     server = _TellingServer(settings, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}"))
     # the signal that ended it comes again when it has ended
@@ -241,8 +253,6 @@ class _TellingServer(uvicorn.Server):
 
 SECRET, SECRET_BYTES = "secret", 32
 PROXY_SECRET_BYTES = 32  # at least
-KEYS = "keys.txt"
-OPERATOR = UserConfig(name="operator", role="operator")
 
 
 def listen(build: Build, host: str, port: int, history: str | None, ready: Callable[[str, Path | None], None]) -> None:
@@ -262,34 +272,11 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
         def listening(url: str) -> None:
             emit("server started", url, SERVER, version=service.state.version)
             # keys when it listens: of one that was made before, a failure to listen would leave nobody with it
-            ready(url, _new_keys(access, settings, folder))
+            ready(url, new_keys(access, access.without_key(utc_now()), folder))
+            announce_expiry(access)
 
-        serve(app, host, port, listening)
+        serve(app, host, port, listening, lambda: announce_expiry(access))
         emit("server ended", logger=SERVER, version=service.state.version)
-
-
-def access_to(log: RequestLog, settings: ServerConfig) -> Access:
-    """Who may, by the history so far and from then on: a key that ends at one server ends at all on one history."""
-    access = Access(settings, log.store)
-    log.followers.append(lambda entry: access.apply(entry.kind, entry.body))
-    for entry in log.history.entries(kinds=KINDS):
-        access.apply(entry.kind, entry.body)
-    return access
-
-
-def _new_keys(access: Access, settings: ServerConfig, folder: Path) -> Path | None:
-    """The file with a key of each user who had none, a line each; without users, of who looks after the server."""
-    missing = [user for user in settings.users or (OPERATOR,) if not access.has_key(user.name)]
-    if not missing:
-        return None
-    path = folder / KEYS
-    # open before a key is made: of one that could not be written nobody would have it
-    with open(path, "a", encoding="utf-8", opener=for_this_user) as file:
-        os.fchmod(file.fileno(), 0o600)
-        for user in missing:
-            file.write(f"{user.name} {access.new_key(user.name, user.role, user.days, utc_now())}\n")
-            file.flush()
-    return path
 
 
 def _secret(folder: Path) -> bytes:

@@ -56,11 +56,11 @@ class Wanted(BaseModel):
 
 
 class NewKey(BaseModel):
-    """A key that an operator makes."""
+    """A key that an operator makes for a user of the config; by default it is valid as long as the config says."""
 
     user: Annotated[str, Field(pattern=NAME)]
-    role: Role = "user"
-    days: Annotated[int, Field(ge=1, le=3660)] = 365
+    role: Annotated[Role | None, Field(description="that of the config, if given")] = None
+    days: Annotated[int | None, Field(ge=1, le=3660)] = None
 
 
 # What is answered

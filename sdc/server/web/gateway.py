@@ -146,10 +146,10 @@ class Gateway:
             if scheme.lower() != "bearer":
                 raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
             return self._access.by_key(key.strip(), self._now()), False
-        if number := self._signed.number_of(cookies.get(SESSION, "")):
-            # who has a session of a key that has ended has logged out
+        if session := self._signed.session_of(cookies.get(SESSION, "")):
+            # a session that has ended is as none
             with suppress(AccessError):
-                return self._access.by_number(number, self._now()), True
+                return self._access.by_session(session, self._now()), True
         return self._access.anybody(), True
 
     def _is_proxied(self, headers: Headers) -> bool:

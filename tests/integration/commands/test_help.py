@@ -17,7 +17,7 @@ from sdc.commands import cli
 from tests.helpers.commands import CZECH, Sdc
 
 ARGUMENTS = {
-    **dict.fromkeys(("run", "sweep", "plan", "serve", "simulate"), "CONFIG"),
+    **dict.fromkeys(("run", "sweep", "plan", "serve", "keys", "simulate"), "CONFIG"),
     "replay": "HISTORY",
     "config": "CONFIG|KEY",
     "check": "FOLDER...",

@@ -211,10 +211,13 @@ def test_logging_in_and_out(desk: SmallDesk) -> None:
     cookie = found.headers["set-cookie"]
     assert all(word in cookie.lower() for word in ("httponly", "samesite=strict", "path=/"))
     assert client.get("/api/operator/frontier").status_code == 200
-    stale = form_of(client)
+    stale, kept = form_of(client), client.cookies[SESSION]
     found = client.post("/logout", data={"csrf": stale})
     assert (found.status_code, found.headers["location"]) == (303, "/")
     assert problem(client.get("/api/frontier")) == (401, "unauthorised")
+    with server.client() as thief:
+        thief.cookies.set(SESSION, kept)
+        assert problem(thief.get("/api/operator/frontier")) == (401, "unauthorised")
     assert client.post("/login", data={"key": server.key(), "csrf": stale}).status_code == 403
     assert client.post("/login", data={"key": server.key(), "csrf": form_of(client)}).headers["location"] == "/"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from sdc.record.database import ChainUnavailableError
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.deciding import fault_of
 from sdc.storage.run_folder import RunFolder
-from tests.helpers.http import Server, server_of
+from tests.helpers.http import NOW, Server, server_of
 from tests.helpers.services import open_service
 from tests.helpers.small_desk import SmallDesk
 from tests.unit.storage.test_runs import STAGES, make
@@ -90,6 +90,12 @@ def test_the_last_build_of_each_name(server: Server) -> None:
     )
     with RunFolder(last.path).alone():
         assert scraped(operator)["sdc_build_state", ("births", "running")] == 1
+
+
+def test_when_the_last_key_of_each_user_expires(server: Server) -> None:
+    operator = server.client("operator")
+    found = {labels: value for (name, labels), value in scraped(operator).items() if name.startswith("sdc_key")}
+    assert found == {("operator",): (NOW + timedelta(days=30)).timestamp()}
 
 
 def test_a_stranger_gets_one_message(server: Server) -> None:

@@ -295,6 +295,7 @@ CASES: dict[str, Callable[[TestClient, TestClient], Any]] = {
     "unknown-request": lambda user, _: user.get("/api/jobs/99"),
     "unknown-version": lambda user, _: user.get("/api/frontier/matrix?version=99"),
     "unknown-key": lambda _, operator: operator.delete("/api/operator/keys/99"),
+    "unknown-user": lambda _, operator: operator.post("/api/operator/keys", json={"user": "eve"}),
     "unknown-format": lambda user, _: user.get("/api/tables/B.xls"),
     "too-large": lambda user, _: ask(user, "count", *"BCDEF"),
     "too-many-cells": lambda user, _: form(user, "/requests", variable=["count", *"BCDEF"]),

@@ -220,7 +220,7 @@ def test_after_its_next_start(running: Running, folder: Path, config: Path, monk
     told = list[Any]()
     apps = list[Any]()
 
-    def serve(app: Any, host: str, port: int, ready: Any) -> None:
+    def serve(app: Any, host: str, port: int, ready: Any, daily: Any) -> None:
         apps.append(app)
         ready(f"http://{host}:{port}")
 

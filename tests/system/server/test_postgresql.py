@@ -10,8 +10,7 @@ from sqlalchemy import make_url
 
 from sdc.config.server import ServerConfig
 from sdc.model.table import Table
-from sdc.server.web.access import AccessError
-from sdc.server.web.app import access_to
+from sdc.server.web.access import AccessError, access_to
 from tests.helpers.databases import Cluster, of_histories
 from tests.helpers.streams import BruteForce, stream
 from tests.helpers.waiting import at_once
@@ -93,7 +92,7 @@ def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_ur
 def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str) -> None:
     services = opened(url=postgres_url), opened(url=postgres_url)
     one, other = (access_to(service.log, ServerConfig()) for service in services)
-    key = one.new_key("ada", "operator", 1, NOW)
+    key = one.new_key("operator", NOW, 1)
     services[1].log.store("session", "bob", "", {})  # which reads what the other wrote
     assert other.by_key(key, NOW) == one.by_key(key, NOW)
     assert other.revoke(key.split("_")[1], "bob")

@@ -32,7 +32,10 @@ SECRET = b"s" * 32
 
 def access_of(stored: list[tuple[Any, ...]] | None = None, **settings: Any) -> Access:
     """With what would be stored in a history."""
+    """Without `users`: ada is an operator, bob an auditor, cy a user, all for 30 days."""
     entries = [] if stored is None else stored
+    roles = {"ada": "operator", "bob": "auditor", "cy": "user"}
+    settings = settings or {"users": [{"name": name, "role": role, "days": 30} for name, role in roles.items()]}
     return Access(ServerConfig.model_validate(settings), lambda *entry: entries.append(entry))
 
 
@@ -45,7 +48,7 @@ def answer_to(access: Access, key: str, now: datetime = NOW) -> tuple[int, str, 
 def test_a_key_is_stored_as_a_hash_alone() -> None:
     entries = list[tuple[Any, ...]]()
     access = access_of(entries)
-    key = access.new_key("ada", "operator", 30, NOW, "root")
+    key = access.new_key("ada", NOW, by="root")
     ((kind, who, subject, body),) = entries
     assert (kind, who, subject) == (KEY, "root", "ada")
     assert key.rpartition("_")[2] not in str(body)
@@ -55,11 +58,11 @@ def test_a_key_is_stored_as_a_hash_alone() -> None:
 
 def test_whatever_is_wrong_with_a_key_is_answered_alike() -> None:
     access, foreign = access_of(), access_of()
-    key, expired, revoked = (access.new_key("ada", "user", days, NOW) for days in (30, 1, 30))
+    key, expired, revoked = (access.new_key("ada", NOW, days) for days in (30, 1, 30))
     assert access.revoke(revoked.split("_")[1], "root")
     number, _, secret = key.removeprefix("sdc_").partition("_")
     wrong = [
-        foreign.new_key("ada", "user", 30, NOW),
+        foreign.new_key("ada", NOW),
         expired,
         revoked,
         f"sdc_{number}_{'A' * 43}",
@@ -87,7 +90,7 @@ def test_whatever_is_wrong_with_a_key_is_answered_alike() -> None:
 
 def test_a_key_ends_at_its_last_moment() -> None:
     access = access_of()
-    key = access.new_key("ada", "user", 1, NOW)
+    key = access.new_key("ada", NOW, 1)
     assert access.by_key(key, NOW + timedelta(days=1, seconds=-1)).name == "ada"
     answer_to(access, key, NOW + timedelta(days=1))
 
@@ -95,20 +98,20 @@ def test_a_key_ends_at_its_last_moment() -> None:
 def test_keys_are_the_same_after_a_new_start() -> None:
     entries = list[tuple[Any, ...]]()
     access = access_of(entries)
-    key, revoked = access.new_key("ada", "auditor", 30, NOW), access.new_key("bob", "user", 30, NOW)
+    key, revoked = access.new_key("bob", NOW), access.new_key("cy", NOW)
     access.revoke(revoked.split("_")[1], "root")
     again = access_of()
     for kind, _, _, body in entries:
         assert kind in KINDS
         again.apply(kind, body)
     assert again.by_key(key, NOW).role == "auditor"
-    assert (again.has_key("ada"), again.has_key("bob")) == (True, False)
+    assert again.without_key(NOW) == ["ada", "cy"]
     answer_to(again, revoked)
 
 
 def test_what_cannot_be_stored_changes_nothing() -> None:
     access = access_of()
-    number = access.new_key("ada", "user", 30, NOW).split("_")[1]
+    number = access.new_key("ada", NOW).split("_")[1]
 
     def fails(*_: Any) -> None:
         raise OSError("the disk is full")
@@ -118,21 +121,65 @@ def test_what_cannot_be_stored_changes_nothing() -> None:
         access.revoke(number, "root")
     assert access.by_number(number, NOW).name == "ada"
     with pytest.raises(OSError, match="the disk is full"):
-        access.new_key("bob", "operator", 30, NOW)
-    assert not access.has_key("bob")
+        access.new_key("bob", NOW)
+    assert "bob" in access.without_key(NOW)
 
 
 def test_a_session_ends_with_its_key() -> None:
     access, signed = access_of(), Signed(SECRET)
-    user = access.by_key(access.new_key("ada", "user", 1, NOW), NOW)
-    number = signed.number_of(signed.session(user))
-    assert number == user.key
-    assert access.by_number(number, NOW) == user
+    user = access.by_key(access.new_key("ada", NOW, 1), NOW)
+    session = signed.session_of(signed.session(user))
+    assert session is not None
+    assert access.by_session(session, NOW) == user
     with pytest.raises(AccessError, match="not valid"):
-        access.by_number(number, NOW + timedelta(days=1))
-    access.revoke(number, "root")
+        access.by_session(session, NOW + timedelta(days=1))
+    access.revoke(session.key, "root")
     with pytest.raises(AccessError, match="not valid"):
-        access.by_number(number, NOW)
+        access.by_session(session, NOW)
+
+
+def test_a_session_ends_with_its_logout_after_a_new_start_too() -> None:
+    entries = list[tuple[Any, ...]]()
+    access, signed = access_of(entries), Signed(SECRET)
+    user = access.by_key(access.new_key("ada", NOW), NOW)
+    session, other = (signed.session_of(signed.session(user)) for _ in range(2))
+    assert session
+    assert other
+    access.log_out(session, "ada", NOW)
+    again = access_of()
+    for kind, _, _, body in entries:
+        again.apply(kind, body)
+    for one in (access, again):
+        with pytest.raises(AccessError, match="not valid"):
+            one.by_session(session, NOW)
+        assert one.by_session(other, NOW) == user
+
+
+def test_the_config_decides_who_exists_and_with_which_role() -> None:
+    entries = list[tuple[Any, ...]]()
+    access = access_of(entries)
+    root, ada = access.new_key("ada", NOW), access.new_key("bob", NOW)
+    with pytest.raises(AccessError, match=r"server\.users has no 'eve', only ada, bob, cy; add the user there"):
+        access.new_key("eve", NOW)
+    later = access_of(users=[{"name": "bob", "role": "user"}])
+    for kind, _, _, body in entries:
+        later.apply(kind, body)
+    assert answer_to(later, root)[0] == 401
+    assert later.by_key(ada, NOW).role == "user"
+    assert access_of(users=[]).settings.accounts["operator"].role == "operator"
+
+
+def test_keys_that_expire_are_announced_and_made_again() -> None:
+    access = access_of(users=[{"name": "ada", "days": 31}, {"name": "bob", "days": 90}])
+    access.new_key("ada", NOW)
+    access.new_key("bob", NOW)
+    expired = NOW + timedelta(days=31)
+    assert access.expiring(NOW) == {}
+    assert access.expiring(NOW + timedelta(days=1)) == {"ada": expired}
+    assert access.without_key(expired - timedelta(seconds=1)) == []
+    assert access.without_key(expired) == ["ada"]
+    access.new_key("ada", expired)
+    assert access.expiring(NOW + timedelta(days=1)) == {}
 
 
 def test_a_session_is_ours_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,12 +187,14 @@ def test_a_session_is_ours_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     cookie = signed.session(user)
     assert signed.session(user) != cookie
     for wrong in (Signed(b"t" * 32).session(user), signed.form("ada"), cookie[:-1], "", "a.b.c", "\ud800", "é"):
-        assert signed.number_of(wrong) is None
+        assert signed.session_of(wrong) is None
     later = int(datetime.now(UTC).timestamp()) + SESSION_SECONDS
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later - 60)
-    assert signed.number_of(cookie) == "0" * 12
+    session = signed.session_of(cookie)
+    assert session is not None
+    assert session.key == "0" * 12
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later + 60)
-    assert signed.number_of(cookie) is None
+    assert signed.session_of(cookie) is None
 
 
 def test_a_form_is_of_one_browser_and_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +278,7 @@ def test_without_a_key_there_is_nobody(settings: dict[str, Any]) -> None:
     assert caught.value.status == 401
 
 
-@pytest.mark.parametrize("settings", [{}, {"users": [{"name": "ada"}], "public": True}])
+@pytest.mark.parametrize("settings", [{"users": []}, {"users": [{"name": "ada"}], "public": True}])
 def test_without_users_there_is_the_public(settings: dict[str, Any]) -> None:
     user = access_of(**settings).anybody()
     assert (user.is_public, user.role, user.may_look) == (True, "user", False)
