@@ -61,7 +61,7 @@ def serve(
     require_packages("sdc serve", *SERVER_PACKAGES)
     if (server.history or "").startswith("postgresql"):
         require_packages("a history in PostgreSQL", "psycopg")
-    from sdc.server.web.app import listen, proxy_secret
+    from sdc.server.web.listening import listen, proxy_secret
 
     proxy_secret(server)  # before the slow steps
     check_before(build)

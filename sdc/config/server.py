@@ -109,6 +109,10 @@ class LimitsConfig(Section):
     """the most cells that a page shows"""
     requests_a_minute: Annotated[Positive, Field(le=1_000_000)] = 120
     """of one user or address"""
+    connections: Annotated[Positive, Field(le=100_000)] = 1_000
+    """how many connections may be open"""
+    connections_each: Annotated[Positive, Field(le=100_000)] = 100
+    """how many requests of one address, as the proxy names it, are answered at once"""
     body_bytes: Annotated[Positive, Field(le=1 << 24)] = 1 << 16
     """the most bytes of a request's body"""
 
@@ -136,6 +140,8 @@ class ServerConfig(Section):
     proxy_secret: ExistingFile | None = None
     """a file, relative to the config, with 32 characters or more that the proxy alone knows and sends as
     X-Proxy-Secret"""
+    socket: Text | None = None
+    """a Unix socket for the proxy, which then needs no secret; its folder must be closed to all others"""
     publish_unreleasable: StrictBool = False
     """true or false: users see what can no longer be released"""
     seconds: Seconds = 0.2
@@ -179,13 +185,13 @@ class ServerConfig(Section):
 
     @model_validator(mode="after")
     def _knows_its_proxy(self) -> ServerConfig:
-        if self.proxy_header and not self.proxy_secret:
+        if self.proxy_header and not (self.proxy_secret or self.socket):
             raise ValueError(
                 f"proxy_header = {self.proxy_header}: any program of this machine can send it; name in proxy_secret a "
-                "file with a secret that the proxy alone knows"
+                "file with a secret that the proxy alone knows, or in socket a Unix socket that it alone can reach"
             )
-        if self.proxy_secret and not self.url:
-            raise ValueError("proxy_secret: name in url where others reach the proxy")
+        if (name := "proxy_secret" if self.proxy_secret else "socket" if self.socket else "") and not self.url:
+            raise ValueError(f"{name}: name in url where others reach the proxy")
         return self
 
     @model_validator(mode="after")

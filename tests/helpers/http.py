@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,8 @@ from sdc.config.server import ServerConfig
 from sdc.server.desk.desk import DeskLike
 from sdc.server.web.access import Access, Role, Signed
 from sdc.server.web.app import create_app
+from sdc.server.web.connections import Connections, connection_class
+from sdc.server.web.listening import unix_socket
 
 SECRET, PROXY = b"s" * 32, b"p" * 32
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,12 +80,16 @@ def serving(desk: DeskLike, **settings: Any) -> Iterator[Site]:
 
 
 @contextmanager
-def running(app: ASGIApp) -> Iterator[str]:
-    with socket.socket() as listening:
+def running(app: ASGIApp, shared: Connections | None = None, path: str | None = None) -> Iterator[str]:
+    """The URL at which the application listens; with limits of connections, and at a Unix socket too."""
+    with ExitStack() as held:
+        listening = held.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))
         listening.listen()
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        sockets = [listening, *([held.enter_context(unix_socket(path))] if path else [])]
+        kind = connection_class(shared or Connections(1_000))
+        server = uvicorn.Server(uvicorn.Config(app, http=kind, log_level="critical", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
         thread.start()
         try:
             yield f"{URL}:{listening.getsockname()[1]}"

@@ -76,7 +76,7 @@ class SmallDesk:
         return Reply(told.decision, told.code, told.message, subtable, self.state.version, parts)
 
     def reply_to(self, own: int, who: str) -> Reply | None:
-        return next((reply for request, reply, _ in self._told if (request.own, request.who) == (own, who)), None)
+        return next((reply for request, reply, _ in self._told if (request.own, request.owner) == (own, who)), None)
 
     def marginal(self, subtable: SubTable) -> Table | None:
         return self._table.marginal(subtable) if subtable in self.state.released and subtable else None
@@ -85,7 +85,7 @@ class SmallDesk:
         return None
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
-        return [request for request, _, _ in self._told[::-1] if who in (None, request.who)][:limit]
+        return [request for request, _, _ in self._told[::-1] if who in (None, request.owner)][:limit]
 
     def explained(self, number: int) -> Explained | None:
         if not 1 <= number <= len(self._told):

@@ -25,7 +25,7 @@ from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")
-IN_PART, WITHHELD = "in_part", "withheld"
+IN_PART, WITHHELD, VISITOR = "in_part", "withheld", "visitor"
 STARTED = "started"
 
 
@@ -36,7 +36,7 @@ class Course:
     records   N
     seq, head  number and hash of the last entry
     state     R(t) and U(t)
-    requests  by their number, which is that of their entry; `of_user` the numbers of those of each user, in order
+    requests  by their number, which is that of their entry; `of_user` the numbers of those of each owner, in order
     rules     of any server so far, by name
     outcomes  how many decisions came out how
     pending   numbers of requests without a decision, in order; `waiting` those for the next round
@@ -92,9 +92,10 @@ class Course:
         told = TOLD["pending"]
         said = told.decision, told.code, told.message
         in_part = bool(entry.body.get(IN_PART, False))
-        self.of_user[entry.who].append(entry.seq)
-        own = len(self.of_user[entry.who])
-        self.requests[entry.seq] = Request(entry.seq, own, entry.at, entry.who, subtable, *said, -1, in_part)
+        owner = owner_of(entry.who, str(entry.body[VISITOR])) if VISITOR in entry.body else entry.who
+        self.of_user[owner].append(entry.seq)
+        own = len(self.of_user[owner])
+        self.requests[entry.seq] = Request(entry.seq, own, entry.at, owner, subtable, *said, -1, in_part)
         self.pending[entry.seq] = None
         self.interest[subtable] += 1
 
@@ -195,9 +196,15 @@ def _frontiers(state: State) -> tuple[tuple[SubTable, ...], ...]:
     return state.released.frontier, state.unreleasable, state.undecided
 
 
-def asked(subtable: SubTable, schema: Schema, *, in_part: bool) -> dict[str, Any]:
+def owner_of(who: str, visitor: str) -> str:
+    """Name one visitor of the public; no user is called so, see `NAME` of access."""
+    return f"{who}/{visitor}"
+
+
+def asked(subtable: SubTable, schema: Schema, *, in_part: bool, visitor: str = "") -> dict[str, Any]:
     """The body of a request entry."""
-    return {"sub_table": st.names(subtable, schema), **({IN_PART: True} if in_part else {})}
+    body: dict[str, Any] = {"sub_table": st.names(subtable, schema), **({IN_PART: True} if in_part else {})}
+    return {**body, VISITOR: visitor} if visitor else body
 
 
 def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema, milliseconds: float) -> dict[str, Any]:

@@ -70,20 +70,26 @@ class Request:
     """One request and what became of it, as its user may see it; `decided` is None while it is pending.
 
     number   of its entry in the history, for operators: numbers between two of a user's tell what happened meanwhile
-    own      1, 2, 3, ... of the requests of its user, who knows it by this
+    own      1, 2, 3, ... of the requests of its owner, who knows it by this
+    owner    the user, or `public/VISITOR`
     in_part  whether it takes the sub-table in part where it does not go out whole
     """
 
     number: int
     own: int
     at: str
-    who: str
+    owner: str
     sub_table: SubTable
     decision: Decided
     code: str
     message: str
     version: int
     in_part: bool = False
+
+    @property
+    def who(self) -> str:
+        """The user; all visitors are `public`."""
+        return self.owner.partition("/")[0]
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ PROBLEMS: Mapping[str, int] = {
     # the body
     "bad-body": 400,
     "body-too-large": 413,
+    "request-timeout": 408,
     "unsupported-media-type": 415,
     # what is asked for
     "empty-request": 400,

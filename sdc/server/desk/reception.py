@@ -144,8 +144,9 @@ class Reception(threading.Thread):
         with self._log.turn() as turn:
             for arrival in batch:
                 subtable, in_part = arrival.subtable, arrival.in_part
-                body = asked(subtable, course.schema, in_part=in_part)
-                numbers.append(turn.append(REQUEST, arrival.who, st.label(subtable, course.schema), body).seq)
+                who, _, visitor = arrival.who.partition("/")
+                body = asked(subtable, course.schema, in_part=in_part, visitor=visitor)
+                numbers.append(turn.append(REQUEST, who, st.label(subtable, course.schema), body).seq)
                 if (decision := at_once(self._rules, course.state, subtable, in_part=in_part)) is not None:
                     turn.decide(decision, numbers[-1], subtable)
         for arrival, number in zip(batch, numbers, strict=True):

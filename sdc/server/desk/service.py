@@ -121,7 +121,7 @@ class Service:
         self.log.refresh_now_and_then()
         with self.log.still() as course:
             newest = reversed(course.requests.values())
-            return list(islice((request for request in newest if who in (None, request.who)), limit))
+            return list(islice((request for request in newest if who in (None, request.owner)), limit))
 
     def explained(self, number: int) -> Explained | None:
         request = self.log.request(number)

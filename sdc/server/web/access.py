@@ -22,6 +22,7 @@ from sdc.events import PROBLEM, SERVER, emit, for_this_user
 from sdc.model.errors import SdcError
 from sdc.record.chain import Chain
 from sdc.record.database import Use
+from sdc.server.desk.course import owner_of
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.outcome import PROBLEMS
 
@@ -51,12 +52,22 @@ class AccessError(SdcError):
 
 @dataclass(frozen=True)
 class User:
-    """Who asks; `key` is the number of the key, empty of the public and of those whom a proxy names."""
+    """Who asks.
+
+    key      the number of the key; empty for the public and for users whom a proxy names
+    visitor  tells visitors without a key apart; empty for one who has no cookie yet
+    """
 
     name: str
     role: Role = "user"
     is_public: bool = False
     key: str = ""
+    visitor: str = ""
+
+    @property
+    def owner(self) -> str:
+        """Whose requests these are: the user's, or of the public those of one visitor."""
+        return owner_of(self.name, self.visitor) if self.is_public else self.name
 
     @property
     def may_look(self) -> bool:
@@ -254,6 +265,11 @@ def announce_expiry(access: Access) -> None:
 
 def expiry_text(user: str, end: datetime) -> str:
     return f"the last key of {user} expires on {end:%Y-%m-%d}; make another: sdc keys CONFIG --make {user}"
+
+
+def visitor_of(cookie: str) -> str:
+    """Names a visitor by the cookie of their browser, which it does not reveal."""
+    return _digest(cookie)[:16]
 
 
 def _not_valid() -> AccessError:

@@ -6,7 +6,7 @@ import asyncio
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -32,6 +32,7 @@ from sdc.server.desk.rules import Simulatable
 from sdc.server.web import bodies
 from sdc.server.web.access import Access, User, require_operator
 from sdc.server.web.answers import Answer, Shape, etag, file_name, pieces
+from sdc.server.web.connections import Connections
 from sdc.server.web.documentation import (
     BINARY,
     BYTES,
@@ -53,12 +54,14 @@ Answered = Mapping[tuple[str, int], int]
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 
-def metrics_text(desk: DeskLike, access: Access, answered: Answered, runs: Path) -> bytes:
+def metrics_text(
+    desk: DeskLike, access: Access, answered: Answered, connections: Connections | None, runs: Path
+) -> bytes:
     """All of it now; nothing tells what was asked for, nor a value or a number of the data.
 
     runs  the folder of run folders, of which the last of each name is told
     """
-    return generate_latest(_Metrics(desk, access, answered, runs))
+    return generate_latest(_Metrics(desk, access, answered, connections, runs))
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class _Metrics(Collector):
     desk: DeskLike
     access: Access
     answered: Answered
+    connections: Connections | None
     runs: Path
 
     def collect(self) -> Iterator[Metric]:
@@ -83,6 +87,10 @@ class _Metrics(Collector):
         released = state.released.sub_tables(self.desk.schema)
         yield GaugeMetricFamily("sdc_released_sub_tables", "Sub-tables that are public.", released)
         yield GaugeMetricFamily("sdc_pending_requests", "Requests without a decision.", health["pending"])
+        if shared := self.connections:
+            yield GaugeMetricFamily("sdc_connections", "Connections that are open.", shared.open)
+            ended = [((reason,), number) for reason, number in sorted(shared.ended.items())]
+            yield _counter("sdc_connections_ended", "Connections that the server ended.", ("reason",), ended)
         ends = {user: self.access.last_expiry(user) for user in self.access.settings.accounts}
         keys = [((user,), end.timestamp()) for user, end in ends.items() if end]
         yield _gauge("sdc_key_expiry_timestamp_seconds", "When the last key of a user expires.", ("user",), keys)
@@ -122,6 +130,7 @@ KEPT_BYTES, MOST_KEPT = 64 << 20, 1 << 20  # of written answers that are kept, a
 FOR_EVER = "max-age=31536000, immutable"
 
 Route = tuple[str, str, Callable[..., Any], Responses]
+Visitor = Annotated[str, Query(description="of a visitor without a cookie, as the address of the job has it")]
 Version = Annotated[int | None, Query(ge=0, description="0 is the first; the last where none is given")]
 
 
@@ -154,23 +163,27 @@ class Tables:
         self._check_cells(subtable & self.desk.state.named, Shape())
         if wanted.in_part:
             require_in_part(self.desk)
-        asked = self.desk.ask(subtable, user_of(request).name, in_part=wanted.in_part)
-        return self._told(await waited(asked), response)
+        user = user_of(request)
+        asked = self.desk.ask(subtable, user.owner, in_part=wanted.in_part)
+        return self._reply(await waited(asked), response, user)
 
-    async def job(self, number: int, request: Request, response: Response) -> bodies.ReplyBody:
+    async def job(self, number: int, request: Request, response: Response, visitor: Visitor = "") -> bodies.ReplyBody:
         """What became of a request that was pending; of one's own alone."""
-        reply = await run_in_threadpool(self.desk.reply_to, number, user_of(request).name)
+        user = user_of(request)
+        if user.is_public and visitor:
+            user = replace(user, visitor=visitor)
+        reply = await run_in_threadpool(self.desk.reply_to, number, user.owner)
         if reply is None:
             raise Problem("unknown-request", f"you have made no request of the number {number}")
-        return self._told(reply, response)
+        return self._reply(reply, response, user)
 
-    def _told(self, reply: Reply, response: Response) -> bodies.ReplyBody:
+    def _reply(self, reply: Reply, response: Response, user: User) -> bodies.ReplyBody:
         response.status_code = reply.status
-        return bodies.ReplyBody.showing(reply, self.desk.schema)
+        return bodies.ReplyBody.showing(reply, self.desk.schema, user.visitor)
 
     async def requests(self, request: Request) -> bodies.RequestsBody:
         """One's own requests, the newest first."""
-        asked = await run_in_threadpool(self.desk.requests, user_of(request).name)
+        asked = await run_in_threadpool(self.desk.requests, user_of(request).owner)
         return bodies.RequestsBody.showing(asked, self.desk.schema, own=True)
 
     async def table(
@@ -284,10 +297,9 @@ class OperatorViews:
 
     async def metrics(self, request: Request) -> Response:
         """Counters and gauges in Prometheus' text format; none tells what was asked for."""
-        answered = dict(request.state.answered)
-        return Response(
-            await run_in_threadpool(metrics_text, self.desk, self.access, answered, self.runs), media_type=MEDIA_TYPE
-        )
+        answered, shared = dict(request.state.answered), request.state.connections
+        text = await run_in_threadpool(metrics_text, self.desk, self.access, answered, shared, self.runs)
+        return Response(text, media_type=MEDIA_TYPE)
 
     async def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""

@@ -85,15 +85,17 @@ class ReplyBody(BaseModel):
     version: int
 
     @classmethod
-    def showing(cls, reply: Reply, schema: Schema) -> Self:
+    def showing(cls, reply: Reply, schema: Schema, visitor: str = "") -> Self:
+        """With what leads a visitor without cookies to the job again."""
         is_had = reply.decision in PUBLIC
+        job = f"{PREFIX}/jobs/{reply.job}" + (f"?visitor={visitor}" if visitor else "")
         return cls(
             decision=reply.decision,
             code=reply.code,
             message=reply.message,
             table=f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
             projection=named(reply.projection, schema),
-            job=None if reply.job is None else f"{PREFIX}/jobs/{reply.job}",
+            job=None if reply.job is None else job,
             version=reply.version,
         )
 
@@ -233,7 +235,8 @@ class RequestBody(BaseModel):
 
     @classmethod
     def showing(cls, asked: Request, schema: Schema, number: int) -> Self:
-        return cls(**(vars(asked) | {"number": number, "sub_table": st.names(asked.sub_table, schema)}))
+        own = {"number": number, "who": asked.who, "sub_table": st.names(asked.sub_table, schema)}
+        return cls(**(vars(asked) | own))
 
 
 class RequestsBody(BaseModel):

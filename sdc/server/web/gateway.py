@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -18,11 +20,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sdc.config.server import ServerConfig
 from sdc.events import PROBLEM, SERVER, emit
 from sdc.execution import LOOPBACK
-from sdc.server.web.access import Access, AccessError, Rate, Signed, User
+from sdc.server.web.access import Access, AccessError, Rate, Signed, User, visitor_of
+from sdc.server.web.connections import Connections
 from sdc.server.web.problems import PROBES, Problem, answer_problem, denied, is_for_programs
 
 SESSION, BROWSER = "sdc_session", "sdc_browser"
 SAFE = ("GET", "HEAD", "OPTIONS")
+BODY_SECONDS = 30
 READS_PER_REQUEST = 50  # so many answers may be read for each request that may be made
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -52,13 +56,16 @@ class Gateway:
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
         proxy_secret: bytes = b"",
+        connections: Connections | None = None,
     ) -> None:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
-        self._proxy_secret = proxy_secret
+        self._proxy_secret, self._connections = proxy_secret, connections
         self._hosts = {*LOCAL_HOSTS, urlsplit(settings.url or "").hostname}
-        a_minute = settings.limits.requests_a_minute
+        self._is_secure = (settings.url or "").startswith("https")
+        a_minute, many = settings.limits.requests_a_minute, READS_PER_REQUEST * settings.limits.requests_a_minute
         self.answered = Counter[tuple[str, int]]()
-        self._asks, self._reads = Rate(a_minute, clock), Rate(READS_PER_REQUEST * a_minute, clock)
+        self._asks, self._reads, self._together = Rate(a_minute, clock), Rate(many, clock), Rate(many, clock)
+        self._under_way = Counter[str]()  # requests of each address that the proxy names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -68,33 +75,33 @@ class Gateway:
         if method == "HEAD":
             # as GET, and then without the body
             scope = {**scope, "method": "GET"}
-        headers = Headers(scope=scope)
-        cookies = HTTPConnection(scope).cookies
+        headers, cookies = Headers(scope=scope), HTTPConnection(scope).cookies
         browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
-        given = "" if browser or not _is_page(scope["path"]) else secrets.token_urlsafe(16)
-        is_secure = (self._settings.url or "").startswith("https") and not _is_local(headers)
+        needs_one = method not in SAFE or _is_page(scope["path"])
+        given = secrets.token_urlsafe(16) if needs_one and not cookies.get(BROWSER) else ""
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _add_headers(message, given, is_secure)
+                _add_headers(message, given, self._is_secure)
             elif method == "HEAD":
                 message = {**message, "body": b""}
             await send(message)
 
-        bounded = Bounded(receive, self._settings.limits.body_bytes)
+        bounded, address = Bounded(receive, self._settings.limits.body_bytes), ""
         scope.setdefault("state", {})
         scope["app"] = self._app  # as the application itself would, for pages of problems that come before it
         scope["state"] |= {
             "user": User("", is_public=True),
             "csrf": self._signed.form(browser or given),
             "browser": browser,
-            "is_secure": is_secure,
+            "is_secure": self._is_secure,
             "answered": self.answered,
+            "connections": self._connections,
         }
         try:
-            self._admit(scope, headers, cookies, browser)
+            address = self._admit(scope, headers, cookies, given)
             bounded.check_length(headers)
             await self._app(scope, bounded, sending)
         except Problem as problem:
@@ -104,37 +111,56 @@ class Gateway:
             emit(PROBLEM, "a request was not answered", SERVER, error=type(error).__name__)
             raise
         finally:
+            if address:
+                self._under_way[address] -= 1
+                if not self._under_way[address]:
+                    del self._under_way[address]
             self.answered[_route(scope), status] += 1
             _tell_of(scope, method, status, time.perf_counter() - begun)
 
-    def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], browser: str) -> None:
-        """Who it is, into the scope's state; Problem where they may not, or too often."""
+    def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], given: str) -> str:
+        """Set the user in the scope's state; Problem if they may not ask, or ask too often or too much at once.
+
+        given  the cookie that this answer sets for a new browser
+
+        Returns the address that the proxy names, whose requests under way are counted; empty without one.
+        """
         if _host(headers.get("host", "")) not in self._hosts:
             text = "the header Host names another machine; ask this server by its own name, or that of server.url"
             raise Problem("bad-host", text)
-        is_safe, is_proxied = scope["method"] in SAFE, self._is_proxied(headers)
+        is_safe, is_proxied = scope["method"] in SAFE, self._is_proxied(scope, headers)
         try:
             user, by_cookie = self._user(is_proxied, headers, cookies)
         except AccessError as error:
             if not _is_open(scope["path"]):
                 raise denied(error) from error
             user, by_cookie = User("", is_public=True), True
+        had = cookies.get(BROWSER, "")
+        if user.is_public and (had or given):
+            user = replace(user, visitor=visitor_of(had or given))
         scope["state"]["user"] = user
         if not is_safe and by_cookie:
             _check_origin(headers, self._settings.url)
-        address = (scope.get("client") or ("",))[0]
-        if is_proxied:  # the last that it names is who asked it; those before are what that one says
-            address = headers.get("x-forwarded-for", address).rpartition(",")[2].strip()
-        caller = f"{user.name} {address}" if user.is_public else user.name
+        client = (scope.get("client") or ("",))[0]
+        # the last address that the proxy names is who asked it; those before are what that one says
+        named = headers.get("x-forwarded-for", "").rpartition(",")[2].strip() if is_proxied else ""
         rate = self._reads if is_safe else self._asks
-        if wait := rate.wait(caller):
-            seconds = max(1, round(wait + 0.5))
-            raise Problem(
-                "too-many-requests",
-                f"{rate.a_minute} a minute are answered; ask again in {seconds} s",
-                {"limit": rate.a_minute, "seconds": seconds},
-                {"retry-after": str(seconds)},
-            )
+        if not user.is_public:
+            _wait(rate, user.name)
+        elif named:
+            _wait(rate, f"address {named}")
+        else:
+            # visitors of a proxy that names no address are told apart by their cookies, which they can throw away
+            for one in [client, f"visitor {user.visitor}"] if given else [f"visitor {user.visitor}" if had else client]:
+                _wait(rate, one)
+            if not is_safe:
+                _wait(self._together, client)
+        if named:
+            if self._under_way[named] >= (most := self._settings.limits.connections_each):
+                text = f"{most} requests of one address are answered at once; ask again when one has ended"
+                raise Problem("too-many-requests", text, {"limit": most}, {"retry-after": "1"})
+            self._under_way[named] += 1
+        return named
 
     def _user(self, is_proxied: bool, headers: Headers, cookies: dict[str, str]) -> tuple[User, bool]:
         """Who asks, and whether a browser says so by itself: then the request may be another page's."""
@@ -152,12 +178,26 @@ class Gateway:
                 return self._access.by_session(session, self._now()), True
         return self._access.anybody(), True
 
-    def _is_proxied(self, headers: Headers) -> bool:
-        """Whether the proxy sends it, which alone knows the secret; what others say of users counts for nothing."""
+    def _is_proxied(self, scope: Scope, headers: Headers) -> bool:
+        """Whether the proxy sends it: it alone knows the secret, or reaches the Unix socket."""
+        if scope.get("client") is None and self._settings.socket:
+            return True
         given = ", ".join(headers.getlist(PROXY_SECRET)).encode("latin-1")
         if given and not (self._proxy_secret and hmac.compare_digest(given, self._proxy_secret)):
             raise denied(AccessError("unauthorised", f"the header {PROXY_SECRET} is not server.proxy_secret"))
         return bool(given)
+
+
+def _wait(rate: Rate, caller: str) -> None:
+    """Problem if the caller has to wait."""
+    if wait := rate.wait(caller):
+        seconds = max(1, round(wait + 0.5))
+        raise Problem(
+            "too-many-requests",
+            f"{rate.a_minute} a minute are answered; ask again in {seconds} s",
+            {"limit": rate.a_minute, "seconds": seconds},
+            {"retry-after": str(seconds)},
+        )
 
 
 def _tell_of(scope: Scope, method: str, status: int, seconds: float) -> None:
@@ -179,10 +219,11 @@ def _route(scope: Scope) -> str:
 
 
 class Bounded:
-    """What is received, up to so many bytes."""
+    """What is received, up to so many bytes, and for so long."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive, self._most, self._had = receive, most, 0
+        self._deadline, self._is_whole = asyncio.get_running_loop().time() + BODY_SECONDS, False
 
     def check_length(self, headers: Headers) -> None:
         """Problem where what is announced is too much, or no number."""
@@ -192,7 +233,14 @@ class Bounded:
         self._check(int(given))
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        try:
+            # after the body it waits for the client to go away, as long as that takes
+            async with asyncio.timeout_at(None if self._is_whole else self._deadline):
+                message = await self._receive()
+        except TimeoutError:
+            text = f"the body has not come in {BODY_SECONDS} s; send it again"
+            raise Problem("request-timeout", text, headers={"connection": "close"}) from None
+        self._is_whole = not message.get("more_body", False)
         self._had += len(message.get("body", b""))
         self._check(self._had)
         return message
@@ -210,11 +258,6 @@ def _is_page(path: str) -> bool:
 def _is_open(path: str) -> bool:
     """What one sees without a key too: how to log in, and whether the server is there and well."""
     return path in ("/login", "/about", *PROBES) or path.startswith("/static/")
-
-
-def _is_local(headers: Headers) -> bool:
-    """Whether it was asked for on this machine, without the proxy."""
-    return PROXY_SECRET not in headers and _host(headers.get("host", "")) in LOCAL_HOSTS
 
 
 def _host(header: str) -> str:

@@ -181,7 +181,7 @@ class _Pages:
             return error_page(request, Problem("too-many-cells", message))
         if in_part:
             require_in_part(self.desk)
-        reply = await waited(self.desk.ask(subtable, request.state.user.name, in_part=in_part))
+        reply = await waited(self.desk.ask(subtable, request.state.user.owner, in_part=in_part))
         number = reply.job
         if reply.decision == "refused":
             number = await asyncio.to_thread(self.number_of, subtable, request)
@@ -189,7 +189,7 @@ class _Pages:
 
     def job(self, request: Request, number: int) -> Response:
         """One request of this user: a page while it is pending or not released, else the table."""
-        reply = self.desk.reply_to(number, request.state.user.name)
+        reply = self.desk.reply_to(number, request.state.user.owner)
         if reply is None:
             return error_page(request, Problem("not-found", f"You have no request of number {number}."))
         if reply.decision == "pending":
@@ -208,7 +208,7 @@ class _Pages:
         public = public_of(self.desk, subtable)
         if public is None:
             return self.not_released(
-                request, PROBLEMS["not-released"], self.reply_on(subtable, request.state.user.name)
+                request, PROBLEMS["not-released"], self.reply_on(subtable, request.state.user.owner)
             )
         try:
             answer = Answer(request.app.title, public, Shape(zeros, totals), self.desk.texts)
@@ -257,7 +257,7 @@ class _Pages:
         return own or Reply.not_released(subtable, self.desk.state, "")
 
     def requests(self, request: Request) -> Response:
-        found = self.desk.requests(request.state.user.name, MOST_ROWS)
+        found = self.desk.requests(request.state.user.owner, MOST_ROWS)
         return _page(request, "requests", rows=[(r, self.named([r.sub_table])[0]) for r in found], most=MOST_ROWS)
 
     def frontier(self, request: Request, version: Version = None, rows: Rows = ROWS) -> Response:
@@ -290,7 +290,7 @@ class _Pages:
 
     def number_of(self, subtable: SubTable, request: Request) -> int | None:
         """The user's newest request for it."""
-        found = self.desk.requests(request.state.user.name)
+        found = self.desk.requests(request.state.user.owner)
         return next((r.own for r in found if r.sub_table == subtable), None)
 
 

@@ -231,8 +231,12 @@ def test_a_pending_request(czech: Table) -> None:
 
     client = server_of(Slow(czech, Criteria.of(2, 6))).client()
     found = ask(client, *RELEASED)
-    assert (found.status_code, found.json()["job"], found.json()["table"]) == (202, "/api/jobs/1", None)
+    assert (found.status_code, found.json()["table"]) == (202, None)
     assert found.json()["decision"] == "pending"
+    path, _, query = found.json()["job"].partition("?")
+    assert (path, query[:8]) == ("/api/jobs/1", "visitor=")
+    client.cookies.clear()
+    assert problem(client.get(path)) == (404, "unknown-request")
     done = client.get(found.json()["job"])
     assert (done.status_code, done.json()["decision"], done.json()["table"]) == (200, "released", "/api/tables/A*B")
 
@@ -275,9 +279,9 @@ def test_why(client: TestClient, operator: TestClient) -> None:
 
 
 def test_a_key_over_the_api(server: Server, operator: TestClient) -> None:
-    made = operator.post("/api/operator/keys", json={"user": "ada", "role": "operator", "days": 1})
+    made = operator.post("/api/operator/keys", json={"user": "auditor", "role": "auditor", "days": 1})
     assert (made.status_code, set(made.json())) == (201, {"user", "role", "key"})
-    assert server.stored[-1][:3] == ("key", "operator", "ada")
+    assert server.stored[-1][:3] == ("key", "operator", "auditor")
     key = made.json()["key"]
     ada = server.client()
     ada.headers["authorization"] = f"Bearer {key}"
@@ -286,7 +290,10 @@ def test_a_key_over_the_api(server: Server, operator: TestClient) -> None:
     assert operator.delete(f"/api/operator/keys/{number}").json() == {"revoked": number}
     assert problem(operator.delete(f"/api/operator/keys/{number}")) == (404, "unknown-key")
     assert problem(ada.get("/api/operator/frontier")) == (401, "unauthorised")
-    for wrong in ({}, {"user": ""}, {"user": "a b"}, {"user": "ada", "role": "root"}, {"user": "ada", "days": 0}):
+    other = operator.post("/api/operator/keys", json={"user": "auditor", "role": "operator"})
+    assert problem(other) == (400, "bad-body")
+    assert "server.users gives auditor the role auditor" in other.json()["message"]
+    for wrong in ({}, {"user": ""}, {"user": "a b"}, {"user": "user", "role": "root"}, {"user": "user", "days": 0}):
         assert problem(operator.post("/api/operator/keys", json=wrong)) == (400, "bad-body")
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sdc.server.web.access import Signed
 from sdc.server.web.gateway import BROWSER, HEADERS, SESSION
 from tests.helpers.http import PROXY, SECRET, Server, server_of
 from tests.helpers.small_desk import SmallDesk
+from tests.helpers.waiting import wait_until
 from tests.integration.server.test_app import RELEASED, ask, client, desk, operator, problem, server, small
 
 __all__ = ["client", "desk", "operator", "server", "small"]
@@ -291,7 +297,77 @@ def test_pages_behind_a_proxy_ask_and_have_secure_cookies(desk: SmallDesk) -> No
                 "/api/requests", json={"variables": RELEASED}, headers=own | {"origin": origin}
             )
             assert found.status_code == status, (host, origin)
-    assert "Secure" not in server.client().get("/").headers["set-cookie"]
+    assert "Secure" in server.client().get("/").headers["set-cookie"]
+    assert "Secure" not in server_of(desk).client().get("/").headers["set-cookie"]
+
+
+def test_at_a_unix_socket_a_proxy_needs_no_secret(desk: SmallDesk) -> None:
+    settings = {"url": "https://tables.example", "proxy_header": "X-User", "socket": "a path"}
+    server = server_of(desk, **settings, users=[{"name": "ada", "role": "operator"}])
+    space, ada = "/api/operator/frontier", {"x-user": "ada"}
+    at_socket, elsewhere = TestClient(Unnamed(server.app), "http://127.0.0.1"), server.client()
+    assert at_socket.get(space, headers=ada).status_code == 200
+    assert problem(elsewhere.get(space, headers=ada)) == (401, "unauthorised")
+    without = TestClient(Unnamed(server_of(desk).app), "http://127.0.0.1")
+    assert problem(without.get(space, headers=ada)) == (403, "forbidden")
+
+
+@dataclass
+class Unnamed:
+    """An application whose clients come through a Unix socket: they have no address."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app({**scope, "client": None}, receive, send)
+
+
+def test_visitors_do_not_see_requests_of_each_other(desk: SmallDesk) -> None:
+    server = server_of(desk)
+    one, other, operator = server.client(), server.client(), server.client("operator")
+    assert ask(one, *RELEASED).json()["decision"] == "released"
+    assert ask(other, "A").json()["decision"] == "answered"
+    (own,) = one.get("/api/requests").json()["requests"]
+    assert (own["number"], own["who"], own["sub_table"]) == (1, "public", RELEASED)
+    (others,) = other.get("/api/requests").json()["requests"]
+    assert (others["number"], others["sub_table"]) == (1, ["A"])
+    assert server.client().get("/api/requests").json() == {"requests": []}
+    assert one.get("/jobs/2").status_code == 404
+    assert problem(server.client().get("/api/jobs/1")) == (404, "unknown-request")
+    # who keeps no cookies has the visitor in the address of the job
+    visitor = desk.requests()[1].owner.partition("/")[2]
+    found = server.client().get(f"/api/jobs/1?visitor={visitor}").json()
+    assert found["decision"] == "released"
+    listed = operator.get("/api/operator/requests").json()["requests"]
+    assert [request["who"] for request in listed] == ["public", "public"]
+
+
+def test_visitors_of_a_proxy_that_names_no_address_have_limits_of_their_own(desk: SmallDesk) -> None:
+    server = server_of(desk, limits={"requests_a_minute": 1})
+    one, other = server.client(), server.client()
+    for visitor in (one, other):
+        visitor.get("/")
+    assert [ask(visitor, "A").status_code for visitor in (one, other, one)] == [200, 200, 429]
+    fresh = [ask(server.client(), "A").status_code for _ in range(2)]
+    assert fresh == [200, 429], "without a cookie they have one together"
+
+
+def test_one_address_is_answered_so_much_at_once(desk: SmallDesk) -> None:
+    server = server_of(desk, **BEHIND, limits={"connections_each": 1})
+    held, client = threading.Event(), server.client()
+    server.desk.health = lambda: held.wait(300) and {"status": "ok", "version": 0}  # type: ignore[method-assign]
+    came = [{"x-proxy-secret": PROXY.decode(), "x-forwarded-for": f"192.0.2.{n}"} for n in (1, 2)]
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(server.client().get, "/readyz", headers=came[0])
+        wait_until(lambda: problem_or_none(client.get("/livez", headers=came[0])) == (429, "too-many-requests"))
+        assert client.get("/livez", headers=came[1]).status_code == 200
+        held.set()
+        assert first.result(300).status_code == 200
+    assert client.get("/livez", headers=came[0]).status_code == 200
+
+
+def problem_or_none(response: Any) -> tuple[int, str] | None:
+    return problem(response) if response.is_error else None
 
 
 def test_a_proxy_names_nobody_that_no_user_could_be(desk: SmallDesk) -> None:

@@ -20,8 +20,8 @@ import yaml
 
 from sdc.events import read_events
 from sdc.model.errors import ConfigError
-from sdc.server.web import app as listening
-from sdc.server.web.app import listen, serve
+from sdc.server.web import listening
+from sdc.server.web.listening import listen, serve
 from sdc.stages.build import open_build
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.prefect_home import made_home
@@ -220,7 +220,7 @@ def test_after_its_next_start(running: Running, folder: Path, config: Path, monk
     told = list[Any]()
     apps = list[Any]()
 
-    def serve(app: Any, host: str, port: int, ready: Any, daily: Any) -> None:
+    def serve(app: Any, host: str, port: int, ready: Any, **_: Any) -> None:
         apps.append(app)
         ready(f"http://{host}:{port}")
 

@@ -17,6 +17,7 @@ from sdc.handbook import pages
 from sdc.handbook.markdown import snippets
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.server.web.gateway import BROWSER
 from tests.helpers.http import PROXY, running, server_of
 from tests.helpers.small_desk import SmallDesk
 
@@ -54,11 +55,16 @@ def behind(location: str, folder: Path) -> Iterator[httpx.Client]:
         process.wait(600)
 
 
+def location_of_the_handbook() -> str:
+    (location,) = (one.text for one in snippets(dict(pages())["10_server.md"]) if one.kind == "nginx")
+    return location
+
+
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
 def test_nginx_of_the_handbook_names_users(czech: Table, tmp_path: Path) -> None:
-    (location,) = (one.text for one in snippets(dict(pages())["10_server.md"]) if one.kind == "nginx")
+    location = location_of_the_handbook()
     (tmp_path / "users").write_text("ada:{PLAIN}a\neve:{PLAIN}e\n")
     server = server_of(SmallDesk(czech, Criteria.of(2, 6)), **SETTINGS, users=[{"name": "ada", "role": "operator"}])
     with running(server.app) as url:
@@ -75,6 +81,19 @@ def test_nginx_of_the_handbook_names_users(czech: Table, tmp_path: Path) -> None
             assert client.post("/api/requests", json=wanted, auth=("eve", "e"), headers=others).status_code == 403
 
 
+def test_nginx_at_a_unix_socket_needs_no_secret(czech: Table, tmp_path: Path) -> None:
+    """As the handbook says: the address of the socket, and the line of the secret left out."""
+    lines = location_of_the_handbook().replace("http://127.0.0.1:8090", f"http://unix:{tmp_path}/sdc").splitlines()
+    location = "\n".join(line for line in lines if "X-Proxy-Secret" not in line)
+    (tmp_path / "users").write_text("ada:{PLAIN}a\n")
+    settings = {"url": URL, "proxy_header": "X-User", "socket": "here", "users": [{"name": "ada", "role": "operator"}]}
+    server = server_of(SmallDesk(czech, Criteria.of(2, 6)), **settings)
+    with running(server.app, path=str(tmp_path / "sdc")) as url, behind(location, tmp_path) as client:
+        assert client.get(OPERATORS, auth=("ada", "a")).status_code == 200
+        assert client.get(OPERATORS).status_code == 401
+        assert httpx.get(f"{url}{OPERATORS}", headers={"x-user": "ada"}).status_code == 401
+
+
 def test_nginx_that_is_told_nothing_else_serves_visitors(czech: Table, tmp_path: Path) -> None:
     """Host is then the own address of the server."""
     server = server_of(SmallDesk(czech, Criteria.of(2, 6)), url=URL, users=[{"name": "ada"}], public=True)
@@ -82,4 +101,11 @@ def test_nginx_that_is_told_nothing_else_serves_visitors(czech: Table, tmp_path:
         assert client.get("/").status_code == 200
         assert client.get(OPERATORS, headers={"x-user": "ada"}).status_code == 403
         own = {"origin": URL, "sec-fetch-site": "same-origin"}
-        assert client.post("/api/requests", json={"variables": ["A"]}, headers=own).status_code == 200
+        found = client.post("/api/requests", json={"variables": ["A"]}, headers=own)
+        assert found.status_code == 200
+        cookie = found.headers["set-cookie"]
+        assert "; Secure" in cookie
+        (mine,) = client.get("/api/requests", headers={"cookie": cookie.partition(";")[0]}).json()["requests"]
+        assert mine["sub_table"] == ["A"]
+        other = {"cookie": f"{BROWSER}={'x' * 20}"}
+        assert client.get("/api/requests", headers=other).json() == {"requests": []}

@@ -24,7 +24,7 @@ from sdc.server.web.access import (
     User,
     require_operator,
 )
-from sdc.server.web.app import proxy_secret
+from sdc.server.web.listening import proxy_secret
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = b"s" * 32
