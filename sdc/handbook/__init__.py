@@ -1,4 +1,4 @@
-"""The handbook: one HTML page from the pages beside this file, followed by generated lists.
+"""The handbook: one HTML page in four parts, from the pages beside this file and from generated lists.
 
 It needs only the standard library, so that `python -m sdc.handbook` works before an installation.
 """
@@ -13,49 +13,66 @@ from html import escape
 from importlib.resources import files
 
 from sdc.config import capabilities
-from sdc.handbook.markdown import anchor, headings, html
+from sdc.handbook.markdown import headings, html
 from sdc.version import VERSION
+
+REFERENCE = "Reference"
+PARTS = {
+    "Tutorial": "tutorial first_release",
+    "How-to guides": "microdata table release composition single_tables server clusters operations auditors",
+    REFERENCE: "use run_folder publishing capabilities words",
+    "Explanation": "likely trust theory papers",
+}
+"""The four parts, and the pages of each in order; the generated lists end the reference."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its anchor, title, anchors and titles of its parts, and its body as HTML."""
+    """A page: its anchor, title, and its body as HTML."""
 
     key: str
     title: str
     html: str
-    parts: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, name: str, text: str) -> Page:
-        key = name.partition("_")[2].removesuffix(".md")
-        title, *parts = headings(text)
-        return cls(key, title, html(text, key), tuple((anchor(key, part), part) for part in parts))
+        key = name.removesuffix(".md")
+        return cls(key, next(iter(headings(text))), html(text, key))
 
 
 def pages() -> list[tuple[str, str]]:
     """The names and texts of the pages, in order, with the table of capabilities."""
-    sources = sorted((one for one in files(__name__).iterdir() if one.name.endswith(".md")), key=lambda one: one.name)
-    listed = "<!-- capabilities -->", capabilities.page()
-    return [(one.name, one.read_text(encoding="utf-8").replace(*listed)) for one in sources]
+    return [(f"{key}.md", _text(f"{key}.md")) for keys in PARTS.values() for key in keys.split()]
+
+
+def _text(name: str) -> str:
+    return (
+        files(__name__).joinpath(name).read_text(encoding="utf-8").replace("<!-- capabilities -->", capabilities.page())
+    )
 
 
 def handbook(lists: Sequence[Page] = ()) -> str:
-    """The whole page: the written pages, then the generated lists."""
-    sections = [*(Page.of(name, text) for name, text in pages()), *lists]
-    contents = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a>{_parts(one)}</li>' for one in sections)
-    body = "\n".join(
-        f'<section id="{one.key}">\n<h2>{escape(one.title)}</h2>\n{one.html}</section>' for one in sections
-    )
+    """The whole page: the written pages by parts, with the generated lists at the end of the reference."""
+    written = {name: Page.of(name, text) for name, text in pages()}
+    contents, body = "", list[str]()
+    for part, keys in PARTS.items():
+        sections = [*(written[f"{key}.md"] for key in keys.split()), *(lists if part == REFERENCE else ())]
+        links = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a></li>' for one in sections)
+        contents += f"<p>{part}</p>\n<ul>{links}</ul>\n"
+        body += [
+            f'<section id="{one.key}">\n<h2>{escape(one.title)}</h2>\n<p class="part">{part}</p>\n{one.html}</section>'
+            for one in sections
+        ]
     page, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "search.js"))
     # a browser runs no other script
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    marks = {"VERSION": escape(VERSION), "CONTENTS": contents, "BODY": body, "DIGEST": digest, "SCRIPT": script}
+    marks = {
+        "VERSION": escape(VERSION),
+        "CONTENTS": contents,
+        "BODY": "\n".join(body),
+        "DIGEST": digest,
+        "SCRIPT": script,
+    }
     for mark, part in marks.items():
         page = page.replace(f"<!--{mark}-->", part)
     return page
-
-
-def _parts(section: Page) -> str:
-    links = " · ".join(f'<a href="#{key}">{escape(title)}</a>' for key, title in section.parts)
-    return f'<br><span class="parts">{links}</span>' if links else ""

@@ -114,4 +114,4 @@ def _marked(found: re.Match[str]) -> str:
 
 
 def _target(to: str) -> str:
-    return re.sub(r"^\d+_(\w+)\.md$", r"#\1", to)
+    return re.sub(r"^(\w+)\.md$", r"#\1", to)

@@ -1,4 +1,4 @@
-// Parts of the page that have all words which are typed: those with most of them in the heading first.
+// Parts of the page that have all the words typed: first those with the phrase in their heading, then most words there.
 "use strict";
 {
   const MOST = 20, AROUND = 70;
@@ -12,7 +12,7 @@
       text += next.querySelector("tr[id]") ? "" : ` ${next.textContent}`;
     }
     const name = heading === of ? title : `${of.textContent}: ${title}`;
-    return { id, name, head: title.toLowerCase(), text: `${title} ${text}`.replace(/\s+/g, " ") };
+    return { id, name, row, head: title.toLowerCase(), text: `${title} ${text}`.replace(/\s+/g, " ") };
   });
   const count = (text, word) => text.split(word).length - 1;
   const field = document.getElementById("search-words");
@@ -21,12 +21,15 @@
   const search = () => {
     const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
     const has = (part) => words.every((word) => part.text.toLowerCase().includes(word));
+    const phrase = words.join(" ");
     const rank = (part) => [
+      part.head.includes(phrase) ? (part.row ? 1 : 2) : 0,
       words.filter((word) => part.head.includes(word)).length,
       words.reduce((sum, word) => sum + count(part.text.toLowerCase(), word), 0),
     ];
     const found = !words.length ? [] : parts.filter(has).map((part) => ({ ...part, rank: rank(part) }));
-    found.sort((one, other) => other.rank[0] - one.rank[0] || other.rank[1] - one.rank[1]);
+    const differ = (one, other) => other.rank.map((value, i) => value - one.rank[i]).find(Boolean) ?? 0;
+    found.sort(differ);
     const have = found.length === 1 ? "1 part has" : `${found.length} parts have`;
     const more = found.length > MOST ? `, the first ${MOST}` : "";
     said.textContent = !words.length ? "" : found.length

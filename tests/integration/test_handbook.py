@@ -17,7 +17,7 @@ from sdc.commands.cli import app
 from sdc.commands.options import PANELS
 from sdc.config.build import BuildConfig
 from sdc.config.reference import reference
-from sdc.handbook import handbook, pages
+from sdc.handbook import PARTS, handbook, pages
 from sdc.handbook.lists import lists
 from sdc.handbook.markdown import snippets
 
@@ -56,7 +56,7 @@ def check_part(text: str) -> None:
 
 
 def test_commands_on_their_page() -> None:
-    text = dict(pages())["16_use.md"]
+    text = dict(pages())["use.md"]
     parts = re.split(r"^## (.*)\n", text.partition("\n## Output")[0], flags=re.MULTILINE)[1:]
     assert parts[::2] == [panel.partition(" (")[0] for panel in PANELS]
     for panel, part in zip(PANELS, parts[1::2], strict=True):
@@ -65,7 +65,7 @@ def test_commands_on_their_page() -> None:
 
 
 def test_verbs_on_their_page() -> None:
-    text = dict(pages())["16_use.md"].partition("## In Python")[2]
+    text = dict(pages())["use.md"].partition("## In Python")[2]
     rows = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
     assert sorted(re.findall(r"`sdc\.(\w+)`", " ".join(rows))) == sorted(sdc.__all__)
 
@@ -101,6 +101,12 @@ def test_the_readme_is_short_leads_to_every_page_and_shows_a_config() -> None:
     assert {*re.findall(r"\(sdc/handbook/(\w+\.md)\)", text)} == {name for name, _ in pages()}
     (config,) = (one.text for one in snippets(text) if one.kind == "yaml")
     BuildConfig.model_validate(yaml.safe_load(config))
+
+
+def test_each_page_is_in_one_part() -> None:
+    listed = [name for names in PARTS.values() for name in names.split()]
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "sdc" / "handbook").glob("*.md"))
+    assert list(PARTS) == ["Tutorial", "How-to guides", "Reference", "Explanation"]
 
 
 def test_the_page_has_all_of_it(page: str) -> None:

@@ -6,7 +6,7 @@ import re
 
 from sdc.handbook import pages
 
-PAGE = "18_papers.md"
+PAGE = "papers.md"
 
 
 def references() -> dict[str, str]:

@@ -29,8 +29,8 @@ from tests.profiles import scaled
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 CZECH = ROOT / "configs" / "czech_auto_workers.csv"
 WITH_WORKERS = {name for name, one in COMMANDS.items() if any(option.name == "workers" for option in one.params)}
-AS_WRITTEN = ("11_clusters.md",)  # the build of the README is one with workers
-BY_THEMSELVES = ("20_tutorial.md",)  # in a folder of its own, as it says
+AS_WRITTEN = ("clusters.md",)  # the build of the README is one with workers
+BY_THEMSELVES = ("tutorial.md",)  # in a folder of its own, as it says
 IN_THE_NIGHT = scaled(100) == 100
 MANY_DRAWS = "simulatable_release(table, nothing, min_width=6)"
 
@@ -102,20 +102,20 @@ def test_every_snippet_runs(name: str, folder: Path, console: Console, monkeypat
             (folder / one.name).write_text(one.text)
         elif one.kind == "yaml":
             check_part(one.text)
-        elif one.kind in ("console", "sh") and name == "19_operations.md":
+        elif one.kind in ("console", "sh") and name == "operations.md":
             continue  # performed by tests/system/test_operations.py, where there are servers
         elif one.kind == "console":
             run_console(one.text, folder, console, as_written=name in AS_WRITTEN)
-        elif one.kind == "sh" and name == "13_auditors.md":
+        elif one.kind == "sh" and name == "auditors.md":
             run_sh(one.text, folder, console)
         elif one.kind == "sh":
             run_shell(one.text, folder)
         elif one.kind == "pycon":
             run_pycon(one.text)
         elif one.kind == "sql":
-            assert name == "10_server.md"  # asked of a history by tests/integration/server/test_views.py
+            assert name == "server.md"  # asked of a history by tests/integration/server/test_views.py
         elif one.kind == "nginx":
-            assert name == "10_server.md"  # served behind by tests/system/server/test_proxy.py
+            assert name == "server.md"  # served behind by tests/system/server/test_proxy.py
         else:
             assert not one.kind, one  # a drawing
 
@@ -149,7 +149,7 @@ def test_pages_are_read_as_a_full_parser_reads_them(name: str) -> None:
 
 
 def library(text: str) -> str:
-    text = re.sub(r"\]\(\d+_(\w+)\.md\)", r"](#\1)", text)
+    text = re.sub(r"\]\((\w+)\.md\)", r"](#\1)", text)
     return str(MarkdownIt("commonmark").enable("table").render(text))
 
 
@@ -217,7 +217,7 @@ def searching(tab: Page) -> None:
 def keyboard(tab: Page) -> None:
     """The contents are reached and followed without a mouse, after the search."""
     tab.keyboard.press("Tab")
-    assert tab.evaluate("document.activeElement.getAttribute('href')") == "#first_release"
+    assert tab.evaluate("document.activeElement.getAttribute('href')") == "#tutorial"
     while tab.evaluate("document.activeElement.getAttribute('href')") != "#auditors":
         tab.keyboard.press("Tab")
         assert tab.evaluate("document.activeElement.closest('nav') !== null")

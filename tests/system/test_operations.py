@@ -31,7 +31,7 @@ from tests.helpers.serving import prepare
 from tests.helpers.waiting import wait_until
 from tests.integration.test_handbook import matches
 
-PAGE = dict(pages())["19_operations.md"]
+PAGE = dict(pages())["operations.md"]
 UNITS = {one.name: one for one in snippets(PAGE) if one.kind == "ini"}
 SDC = "/opt/sdc/bin/sdc "
 STATUS = "status:"

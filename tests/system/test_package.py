@@ -226,7 +226,7 @@ def test_a_wheel_has_the_source_tree_and_nothing_else(checkout: Path) -> None:
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"sdc/py.typed", "sdc/handbook/10_server.md", "sdc/server/web/templates/page.html.j2"} <= is_code
+    assert {"sdc/py.typed", "sdc/handbook/server.md", "sdc/server/web/templates/page.html.j2"} <= is_code
     assert f"{about}/licenses/LICENSE" in names
     assert f"Name: {DISTRIBUTION}\nVersion: {__version__}\n" in metadata
     assert "License-Expression: BSD-3-Clause" in metadata

@@ -123,7 +123,7 @@ def test_users_queries_and_decisions_are_those_of_the_entries(served: str) -> No
 
 
 def test_what_the_handbook_asks_of_them_is_answered(served: str) -> None:
-    statements = re.findall(r"```sql\n(.*?)```", dict(pages())["10_server.md"], re.DOTALL)
+    statements = re.findall(r"```sql\n(.*?)```", dict(pages())["server.md"], re.DOTALL)
     asked = [one.strip() for text in statements for one in text.split(";") if one.strip()]
     assert {view for view in VIEWS if f"history_{view}" in " ".join(asked)} == {*VIEWS}
     with asking(served) as ask:
