@@ -56,7 +56,7 @@ def behind(location: str, folder: Path) -> Iterator[httpx.Client]:
 
 
 def location_of_the_handbook() -> str:
-    (location,) = (one.text for one in snippets(dict(pages())["10_server.md"]) if one.kind == "nginx")
+    (location,) = (one.text for one in snippets(dict(pages())["server.md"]) if one.kind == "nginx")
     return location
 
 
