@@ -38,24 +38,24 @@ LINES_OF_A_PAGE = 40
 
 
 @dataclass(frozen=True)
-class Made:
+class StageResult:
     """Result of a stage: its folder and the digest of its contents."""
 
     path: str
     digest: str
 
 
-def run_as_task(name: str, part: Callable[[], Any], before: Sequence[Made] = ()) -> Any:
+def run_as_task(name: str, part: Callable[[], Any], before: Sequence[StageResult] = ()) -> Any:
     """Run a part of a build as a task; Prefect's graph shows its inputs."""
     made: Any = _task(name)(part, before)
     return made
 
 
 @cache
-def _task(name: str) -> Task[[Callable[[], Any], Sequence[Made]], Any]:
+def _task(name: str) -> Task[[Callable[[], Any], Sequence[StageResult]], Any]:
     # Prefect's cache keys miss changes in called code; stages have their own keys
     @task(name=name, cache_policy=NO_CACHE, persist_result=False)
-    def run(part: Callable[[], Any], before: Sequence[Made]) -> Any:
+    def run(part: Callable[[], Any], before: Sequence[StageResult]) -> Any:
         return part()
 
     return run
@@ -84,8 +84,8 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
             lines.append(text)
             progress.say(text)
 
-        def step(name: str, part: Callable[[], Any], before: Sequence[Made] = ()) -> Any:
-            def stage() -> Made:
+        def step(name: str, part: Callable[[], Any], before: Sequence[StageResult] = ()) -> Any:
+            def stage() -> StageResult:
                 lines.clear()
                 record: StageRecord = part()
                 records.append(record)
@@ -93,7 +93,7 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
                 create_markdown_artifact(key=f"stage-{record.name}", markdown=page)
                 if record.name == TABLE.name:
                     on_schema(build.made.table.schema)
-                return Made(str(build.folder.stage(record.name)), record.output)
+                return StageResult(str(build.folder.stage(record.name)), record.output)
 
             return run_as_task(name, stage if name in named else part, before)
 

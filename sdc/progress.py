@@ -239,7 +239,7 @@ class Watched:
 # Memory and time
 
 
-class Measured:
+class MeasuringExecutor:
     """An executor that measures the seconds, units and memory of a stage.
 
     driver_mib  peak memory of this process since the executor was created

@@ -266,7 +266,7 @@ def magnitude_table(
     rules = Rules.of(contributors, dominance, percent)
     text = settings_of(FRAME, {"csv": settings.pop("csv", None) or {}}).csv
     variables = by.split("*") if isinstance(by, str) else by
-    sums = magnitude.Sums.of(value, variables, also, hierarchies, contributor)
+    sums = magnitude.MagnitudeRequest.of(value, variables, also, hierarchies, contributor)
     records = read_columns(table, value, sums.columns, text, settings.pop("ignore", ()))
     return magnitude.magnitude_table(records, sums, rules, decimal=text.decimal, **settings)
 

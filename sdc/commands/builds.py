@@ -18,7 +18,7 @@ from sdc.commands.options import (
     INSPECT,
     MAINTAIN,
     PUBLISH,
-    Answer,
+    CommandResult,
     ConfigPath,
     RunFolderPath,
     RunsPath,
@@ -54,7 +54,7 @@ def run(
     again: Annotated[
         bool, typer.Option("--again", help="Build a published config again in a new folder, judged together with it.")
     ] = False,
-) -> Answer:
+) -> CommandResult:
     """Build a release and its audit report from a config.
 
     The build counts the microdata, searches, assesses and publishes. A published build is verified and not made again.
@@ -74,11 +74,11 @@ def run(
         if "uploaded" in built.facts:
             print(f"uploaded to   {built.facts['uploaded']}")
 
-    return Answer(built.facts, show, status_of_release(release))
+    return CommandResult(built.facts, show, status_of_release(release))
 
 
 @command(BUILD, *CONFIG)
-def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_port: WatchPort = None) -> Answer:
+def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_port: WatchPort = None) -> CommandResult:
     """Compute only the critical widths of a config's table.
 
     A later `sdc run` of the same config reuses the table and the widths.
@@ -87,7 +87,7 @@ def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_po
     from sdc.stages.table import sweep_lines
 
     result = through_flow("width_sweep", config, settings, watch, watch_port)
-    return Answer(result, lambda: print("\n".join(sweep_lines(result))))
+    return CommandResult(result, lambda: print("\n".join(sweep_lines(result))))
 
 
 @command(BUILD, *CONFIG)
@@ -95,7 +95,7 @@ def plan(
     config: ConfigPath,
     settings: Settings,
     quick: Annotated[bool, typer.Option("--quick", help="Sizes and memory only, within seconds; no times.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Estimate the time, memory and disk of a build.
 
     Short test runs measure the time. Nothing is written. A build that does not fit is refused.
@@ -113,7 +113,7 @@ def plan(
         result = plan_build(build, executor, quick=quick)
     for warning in warnings_of(result["sums"]):
         say(warning)
-    return Answer(result, lambda: _print_plan(result, quick))
+    return CommandResult(result, lambda: _print_plan(result, quick))
 
 
 def _print_plan(result: Mapping[str, Any], quick: bool) -> None:
@@ -155,7 +155,7 @@ def verify(
         Path | None, file_option("The signer's public key in PEM, not from the folder itself.", "--key")
     ] = None,
     config: Annotated[Path | None, file_option("The config of the build, with its settings.", "--config")] = None,
-) -> Answer:
+) -> CommandResult:
     """Verify a build or a published folder, independently of its search.
 
     A build is checked by its table, release and certificate alone; then its published files are made again and
@@ -172,15 +172,15 @@ def verify(
     return _verified_run(folder, config, settings) if key is None else _verified_published(folder, key)
 
 
-def _verified_published(folder: Path, key: Path) -> Answer:
+def _verified_published(folder: Path, key: Path) -> CommandResult:
     from sdc.stages.verified import verify_folder
 
     found = dict(verify_folder(folder, key))
     facts = {"published": str(folder), "verified": True, "checks": found}
-    return Answer(facts, lambda: print("\n".join(f"{what:14}{result}" for what, result in found.items())))
+    return CommandResult(facts, lambda: print("\n".join(f"{what:14}{result}" for what, result in found.items())))
 
 
-def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> Answer:
+def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> CommandResult:
     from sdc.stages.verified import verify_run
 
     found = verify_run(run_folder, say, config, settings)
@@ -211,17 +211,17 @@ def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> 
 
     if not found.verified:
         say(f"sdc: {run_folder} is not verified: {first_of(found.failures)}")
-        return Answer(facts, show, ERROR)
-    return Answer(facts, show, NOT_RELEASABLE if found.uncertified else 0)
+        return CommandResult(facts, show, ERROR)
+    return CommandResult(facts, show, NOT_RELEASABLE if found.uncertified else 0)
 
 
 @command(INSPECT)
-def status(run_folder: RunFolderPath) -> Answer:
+def status(run_folder: RunFolderPath) -> CommandResult:
     """Show the progress of a build, and why it ended."""
     from sdc.storage.runs import read_run
 
     facts = read_run(run_folder).status
-    return Answer(facts, lambda: _print_status(facts))
+    return CommandResult(facts, lambda: _print_status(facts))
 
 
 def _print_status(facts: Mapping[str, Any]) -> None:
@@ -246,7 +246,7 @@ def _print_status(facts: Mapping[str, Any]) -> None:
 def explore(
     run_folder: RunFolderPath,
     to: Annotated[Path | None, file_option("Write the page there and open no browser.", "--to")] = None,
-) -> Answer:
+) -> CommandResult:
     """Show the query space of a run in a browser.
 
     The page shows what is released, what could still be released, and what each sub-table would add or exclude.
@@ -270,7 +270,7 @@ def explore(
         if to is None:
             _open_in_browser(written)
 
-    return Answer({"explorer": str(written), "bytes": written.stat().st_size}, show)
+    return CommandResult({"explorer": str(written), "bytes": written.stat().st_size}, show)
 
 
 def _open_in_browser(page: Path) -> None:
@@ -279,12 +279,12 @@ def _open_in_browser(page: Path) -> None:
 
 
 @command(INSPECT, name="list")
-def list_command(folder: RunsPath = Path("runs")) -> Answer:
+def list_command(folder: RunsPath = Path("runs")) -> CommandResult:
     """List the runs in a folder and their state."""
     from sdc.storage.runs import read_runs
 
     runs = [run.facts for run in read_runs(folder)]
-    return Answer({"folder": str(folder), "runs": runs}, lambda: _print_runs(runs))
+    return CommandResult({"folder": str(folder), "runs": runs}, lambda: _print_runs(runs))
 
 
 def _print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
@@ -315,7 +315,7 @@ def clean(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only list them.")] = False,
-) -> Answer:
+) -> CommandResult:
     """List superseded runs, or remove them with --yes.
 
     A run is superseded if it ended without a release and a later run of the same name has one. A run with a ledger
@@ -335,7 +335,7 @@ def clean(
     older = {} if older_than is None else _clean_older(folder, older_than, yes)
     document = {"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size, **older}
     total = f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}"
-    return Answer(document, lambda: print(total))
+    return CommandResult(document, lambda: print(total))
 
 
 def _clean_older(folder: Path, days: int, yes: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import BUILD, Answer, Settings, Sheet, command, file_option, say, write_page
+from sdc.commands.options import BUILD, CommandResult, Settings, Sheet, command, file_option, say, write_page
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -32,7 +32,7 @@ def config_command(
         bool, typer.Option("--schema", help="The JSON schema of a config, by which editors complete and check one.")
     ] = False,
     page: Annotated[Path | None, file_option("Write the reference to this HTML file.", "--page")] = None,
-) -> Answer:
+) -> CommandResult:
     """Explain the keys of a config, or show one with its defaults."""
     from sdc.config import reference
     from sdc.config.file import read_config
@@ -41,12 +41,12 @@ def config_command(
         if page.exists():
             raise ConfigError(f"--page {page} exists already; name a file that does not")
         write_page(page, reference.page(), "--page")
-        return Answer({"page": str(page)}, lambda: None)
+        return CommandResult({"page": str(page)}, lambda: None)
     if schema:
         return _answer(reference.schema(), as_yaml=False)
     if explain:
         found = reference.explained(key)
-        return Answer([one.facts for one in found], lambda: print("\n".join(one.text for one in found)))
+        return CommandResult([one.facts for one in found], lambda: print("\n".join(one.text for one in found)))
     if key is None:
         raise ConfigError(
             "nothing to do: give a config, --explain, --explain release.weights, --schema, or --page FILE"
@@ -54,7 +54,7 @@ def config_command(
     return _answer(read_config(checked_path(key), settings).model_dump(mode="json"), as_yaml=True)
 
 
-def _answer(content: dict[str, Any], as_yaml: bool) -> Answer:
+def _answer(content: dict[str, Any], as_yaml: bool) -> CommandResult:
     def show() -> None:
         import yaml
 
@@ -63,7 +63,7 @@ def _answer(content: dict[str, Any], as_yaml: bool) -> Answer:
         )
         print(text.rstrip())
 
-    return Answer(content, show)
+    return CommandResult(content, show)
 
 
 @command(BUILD)
@@ -71,7 +71,7 @@ def capabilities(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[A [B]]", help="A method, verb or feature of a config, or two.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Show which features work together.
 
     All pairs, those of A, or A with B. For a refused pair the command prints the message.
@@ -81,7 +81,7 @@ def capabilities(
     found = pair_facts(*(names or []))
     refused = [pair["refused"] for pair in found if pair["refused"] is not None]
     total = f"{len(found) - len(refused)} pairs work, {len(refused)} are refused"
-    return Answer(found, lambda: print("\n".join([*refused, total])))
+    return CommandResult(found, lambda: print("\n".join([*refused, total])))
 
 
 @command(BUILD)
@@ -94,7 +94,7 @@ def init(
     quote: Annotated[str | None, typer.Option(help='What values are quoted by, or none; default ".')] = None,
     sheet: Sheet = None,
     as_json: bool = False,
-) -> Answer:
+) -> CommandResult:
     """Propose a first config for a table.
 
     Comments explain the variables, bins, missing values and likely structural zeros. At a terminal, the command prompts
@@ -126,7 +126,7 @@ def init(
         else:
             print(f"{out}: {sum(v['used'] for v in facts['variables'])} variables; read it, then: sdc plan {out}")
 
-    return Answer({**facts, "config": None if out is not None else text}, show)
+    return CommandResult({**facts, "config": None if out is not None else text}, show)
 
 
 def _ask(column: Column) -> bool:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.commands.options import HISTORY_FILE, MAINTAIN, Answer, command
+from sdc.commands.options import HISTORY_FILE, MAINTAIN, CommandResult, command
 from sdc.paths import checked_path
 from sdc.refusal import ERROR
 
 if TYPE_CHECKING:
-    from sdc.execution.doctor import Check
+    from sdc.execution.doctor import Diagnosis
 
 
 @command(MAINTAIN)
@@ -20,7 +20,7 @@ def doctor(
     config: Annotated[
         Path | None, typer.Argument(parser=checked_path, metavar="[CONFIG]", help="Also what this config names.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Check that this machine can run builds and servers.
 
     Prints one line for each check. Writes nothing.
@@ -37,13 +37,13 @@ def doctor(
             print(f"{'ok' if one.ok else 'fix':6}{one.name:12}{one.message}")
 
     checks = [{"name": one.name, "ok": one.ok, "said": one.message} for one in found]
-    return Answer({"ok": is_ok, "checks": checks}, show, 0 if is_ok else ERROR)
+    return CommandResult({"ok": is_ok, "checks": checks}, show, 0 if is_ok else ERROR)
 
 
-def _of_keys(path: Path) -> list[Check]:
+def _of_keys(path: Path) -> list[Diagnosis]:
     """Check the keys of the config's server, if it has started."""
     from sdc.config.file import read_config
-    from sdc.execution.doctor import Check
+    from sdc.execution.doctor import Diagnosis
     from sdc.model.errors import SdcError
 
     config = read_config(path)
@@ -60,6 +60,6 @@ def _of_keys(path: Path) -> list[Check]:
             lacking = [f"{user} has no valid key" for user in access.without_key(utc_now())]
             lacking += [expiry_text(user, end) for user, end in access.expiring(utc_now()).items()]
     except SdcError as error:
-        return [Check("keys", False, str(error))]
+        return [Diagnosis("keys", False, str(error))]
     # no error: a server starts nevertheless, and makes keys for those who have none
-    return [Check("keys", True, "; ".join(lacking) or "every user has a key for 30 days or more")]
+    return [Diagnosis("keys", True, "; ".join(lacking) or "every user has a key for 30 days or more")]

@@ -11,7 +11,7 @@ import typer
 from sdc.commands.input import read_input
 from sdc.commands.options import (
     INSPECT,
-    Answer,
+    CommandResult,
     InputPath,
     ReleaseOption,
     Settings,
@@ -47,7 +47,7 @@ def fit_command(
     sweeps: Annotated[int, typer.Option(min=1, help="Maximum number of IPF sweeps.")] = 10_000,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
     out: Annotated[Path | None, file_option("Write all fitted counts to this Parquet or CSV file.", "--out")] = None,
-) -> Answer:
+) -> CommandResult:
     """Fit the log-linear model of a release.
 
     Shows fitted counts, deviance, degrees of freedom and terms. With --search, the decomposable model of lowest BIC.
@@ -69,7 +69,7 @@ def fit_command(
     fitted = api.fit(source.table, known, form=chosen, max_sweeps=sweeps)
     facts |= fit_facts(fitted, _cells(source.table, cells, source.small_count))
     write_columns_file(out, lambda: fitted.columns(source.table.schema))
-    return Answer(facts, lambda: _print_fit(facts))
+    return CommandResult(facts, lambda: _print_fit(facts))
 
 
 def _cells(table: Table, which: str, small_count: int) -> Codes:
@@ -123,7 +123,7 @@ def uniques_command(
     settings: Settings,
     release: ReleaseOption = None,
     out: Annotated[Path | None, file_option("Write the cells to this Parquet or CSV file as well.", "--out")] = None,
-) -> Answer:
+) -> CommandResult:
     """Estimate which sample uniques are population uniques."""
     from sdc.utility.uniques import RELEASED, unique_cells, uniques_by, uniques_facts
 
@@ -142,7 +142,7 @@ def uniques_command(
     found = uniques_by(source.table, known, share, model, source.weights)
     write_columns_file(out, lambda: found.columns(source.table.schema))
     facts = {**uniques_facts(found), "cells": unique_cells(found, source.table.schema)}
-    return Answer(facts, lambda: _print_uniques(facts))
+    return CommandResult(facts, lambda: _print_uniques(facts))
 
 
 def _print_uniques(facts: dict[str, Any]) -> None:

@@ -107,10 +107,10 @@ CONFIG = ("table.path", "execution.workers")
 """Settings with short options in most commands about a table, or about a config."""
 
 
-class Explained(TyperCommand):
+class ExplainedCommand(TyperCommand):
     """A command whose options take their help from the config when it is shown."""
 
-    def explained(self) -> Explained:
+    def explained(self) -> ExplainedCommand:
         from sdc.config.reference import explained
 
         param: Any
@@ -125,7 +125,7 @@ class Explained(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-class Answer(NamedTuple):
+class CommandResult(NamedTuple):
     """The result of a command: JSON, a function that prints it, and the exit status."""
 
     facts: Any
@@ -144,13 +144,13 @@ Set = Annotated[
 ]
 
 
-def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callable[..., Answer | None]], Any]:
+def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callable[..., CommandResult | None]], Any]:
     """Declare a command and print its answer.
 
     keys  settings with a short option; all others come by --set, in `settings`
     """
 
-    def register(function: Callable[..., Answer | None]) -> Callable[..., None]:
+    def register(function: Callable[..., CommandResult | None]) -> Callable[..., None]:
         own = inspect.signature(function, eval_str=True).parameters
         takes = {_option(key): key for key in keys}
 
@@ -175,7 +175,7 @@ def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callab
         added.append(inspect.Parameter("as_json", one_kind, default=False, annotation=Json))
         call.__signature__ = inspect.Signature([*shown, *added])  # type: ignore[attr-defined]
         call.__annotations__ = {}  # typer would read them too
-        app.command(name, rich_help_panel=panel, cls=Explained)(call)
+        app.command(name, rich_help_panel=panel, cls=ExplainedCommand)(call)
         return call
 
     one_kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

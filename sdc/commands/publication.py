@@ -12,7 +12,7 @@ from sdc.commands.options import (
     INSPECT,
     MAINTAIN,
     PUBLISH,
-    Answer,
+    CommandResult,
     command,
     file_option,
     named,
@@ -56,7 +56,7 @@ def check(
             "--min-frequency", "--n-rule", min=2, help="Status 3 if a published count is from 1 to below this."
         ),
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Compute what several publications reveal together.
 
     Prints whether they agree, and the bounds of each cell.
@@ -78,7 +78,7 @@ def check(
         for one in found.few_counts:
             print(f"{one.counts} counts of {one.sub_table} in {one.source} are below {min_frequency}")
 
-    return Answer(facts, show, 0 if found.is_kept else NOT_RELEASABLE)
+    return CommandResult(facts, show, 0 if found.is_kept else NOT_RELEASABLE)
 
 
 @command(PUBLISH)
@@ -88,7 +88,7 @@ def ledger(
     old: Annotated[
         Path | None, file_option("Start with the entries of a ledger of version 0.1.", "--from", metavar="OLD")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """List the publications of a ledger and check its chain.
 
     Each entry is chained to the previous one. A broken chain is refused.
@@ -107,7 +107,7 @@ def ledger(
             for declaration in entry.known["declared"]:
                 print(f"      as declared in its config: {declaration}")
 
-    return Answer({"ledger": str(file), "entries": [entry.facts for entry in found.entries]}, show)
+    return CommandResult({"ledger": str(file), "entries": [entry.facts for entry in found.entries]}, show)
 
 
 @command(PUBLISH, name="attack")
@@ -126,7 +126,7 @@ def attack_command(
     out: Annotated[
         Path | None, file_option("Write the guessed table to this Parquet or CSV file as well.", "--out")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Reconstruct a published table, as an intruder would.
 
     Uses only what is published. With --truth, shows which guesses are right.
@@ -139,7 +139,7 @@ def attack_command(
     if found.right is not None:
         facts["truth"] = found.right.facts
     write_columns_file(out, lambda: found.columns(found.schema))
-    return Answer(facts, lambda: _print_attack(facts, found))
+    return CommandResult(facts, lambda: _print_attack(facts, found))
 
 
 def _print_attack(facts: dict[str, Any], found: Attack) -> None:
@@ -203,7 +203,7 @@ def synthesize(
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Write a row a record instead of counts.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet instead of CSV.")] = False,
-) -> Answer:
+) -> CommandResult:
     """Draw synthetic tables that agree with every published count.
 
     Uses only what is published: the confidential table is never read.
@@ -219,14 +219,14 @@ def synthesize(
         for name, one in files.items():
             print(f"{name:24} {one.headline}")
 
-    return Answer(facts, show)
+    return CommandResult(facts, show)
 
 
 @command(INSPECT)
 def compare(
     before: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="A run folder.")],
     after: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="Another one.")],
-) -> Answer:
+) -> CommandResult:
     """Show what changed between two runs.
 
     Lists the changes of config and table, and the sub-tables that came or went, with reasons.
@@ -235,7 +235,7 @@ def compare(
 
     found = compare_runs(before, after)
     facts = {"before": str(before), "after": str(after), **found.facts}
-    return Answer(facts, lambda: _print_comparison(found))
+    return CommandResult(facts, lambda: _print_comparison(found))
 
 
 def _print_comparison(found: Comparison) -> None:
@@ -262,7 +262,7 @@ def _change_text(change: int | str | None) -> str:
 def docs(
     context: typer.Context,
     out: Annotated[Path, file_option("The page; an existing file is replaced.", "--out")] = Path("handbook.html"),
-) -> Answer:
+) -> CommandResult:
     """Write the handbook as one HTML page.
 
     It describes every feature, command, Python function and config key.
@@ -272,7 +272,7 @@ def docs(
 
     page = handbook(lists(context.find_root().command))
     write_page(out, page, "--out")
-    return Answer({"handbook": str(out), "bytes": len(page.encode())}, lambda: print(f"handbook  {out}"))
+    return CommandResult({"handbook": str(out), "bytes": len(page.encode())}, lambda: print(f"handbook  {out}"))
 
 
 def _facts(found: Composition) -> dict[str, Any]:

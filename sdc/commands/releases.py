@@ -17,7 +17,7 @@ from sdc.commands.options import (
     BUILD,
     INSPECT,
     TABLE,
-    Answer,
+    CommandResult,
     InputPath,
     ReleaseOption,
     Settings,
@@ -49,7 +49,7 @@ def assess(
     law: Annotated[
         str, typer.Option(help="Law for the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
     ] = "released",
-) -> Answer:
+) -> CommandResult:
     """Decide whether a release is safe, and show the deciding cells."""
     from sdc.model.sharpness import Sharpness
     from sdc.risk.assessment import assessment_facts
@@ -66,7 +66,7 @@ def assess(
         answer = replace(answer, sharpness=Sharpness.of(*own))
     facts = assessment_facts(answer, source.table.schema)
     shown = partial(_print_assessment, answer, facts, criteria.floor)
-    return Answer(facts, shown, 0 if answer.releasable else NOT_RELEASABLE)
+    return CommandResult(facts, shown, 0 if answer.releasable else NOT_RELEASABLE)
 
 
 def _print_assessment(answer: Assessment, facts: dict[str, Any], threshold: int) -> None:
@@ -93,7 +93,7 @@ def why_command(
         bool,
         typer.Option("--redesign", help="If it is not: find coarser levels or merged categories that may be released."),
     ] = False,
-) -> Answer:
+) -> CommandResult:
     """Explain why a sub-table is released or not.
 
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
@@ -138,7 +138,7 @@ def why_command(
         if redesign and not found.released and not proposals:
             print("instead        nothing coarser is releasable; declare hierarchies under table, or merge categories")
 
-    return Answer(facts, show)
+    return CommandResult(facts, show)
 
 
 def _print_reason(facts: dict[str, Any], min_width: int) -> None:
@@ -170,7 +170,7 @@ def release(
     out: Annotated[
         Path | None, file_option("Publish the release to this new folder.", "--out", metavar="FOLDER")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Find a release of a table, and publish it if --out is given."""
     from sdc import api
     from sdc.stages.assemble import Watch
@@ -215,7 +215,7 @@ def release(
         if out is not None:
             print(f"published     {out}, {facts['published']}")
 
-    return Answer(facts, show, status_of_release(facts))
+    return CommandResult(facts, show, status_of_release(facts))
 
 
 def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, threshold: int) -> None:

@@ -13,7 +13,7 @@ from sdc.commands.options import (
     CONFIG,
     HISTORY_FILE,
     SERVE,
-    Answer,
+    CommandResult,
     ConfigPath,
     Settings,
     command,
@@ -47,7 +47,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8090,
     prepare: Annotated[bool, typer.Option("--prepare", help="Prepare the server and end.")] = False,
     as_json: bool = False,
-) -> Answer | None:
+) -> CommandResult | None:
     """Start a table server, which answers requests for sub-tables.
 
     Each request is judged together with everything that was released before.
@@ -69,7 +69,7 @@ def serve(
         _prepare(config, settings)
     if prepare:
         folder = str(folder_of(build).path)
-        return Answer({"folder": folder}, lambda: print(f"prepared      {folder}"))
+        return CommandResult({"folder": folder}, lambda: print(f"prepared      {folder}"))
 
     def ready(url: str, keys: Path | None) -> None:
         if keys is not None:
@@ -103,7 +103,7 @@ def keys(
     revoke: Annotated[
         str | None, typer.Option("--revoke", metavar="NUMBER", help="End the key of this number.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """List, make or revoke the keys of a table server's users.
 
     Users and roles are those of the config. Works beside a running server, which takes a change over within seconds.
@@ -141,7 +141,7 @@ def keys(
         if made is not None:
             print(f"the new key of {make} is the last line of {made}; hand it out and delete the file")
 
-    return Answer({"keys": listed, "without_key": without, "file": None if made is None else str(made)}, show)
+    return CommandResult({"keys": listed, "without_key": without, "file": None if made is None else str(made)}, show)
 
 
 @command(SERVE, "risk.small_count", "risk.min_width")
@@ -156,7 +156,7 @@ def audit(
             "--min-width. Default for a folder: its own table.",
         ),
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Check a server's history for an auditor.
 
     Checks that no entry was changed. With --table, also checks that every release satisfied the risk criterion.
@@ -200,11 +200,11 @@ def audit(
 
     if found.failures:  # a refusal would print a second document
         say(f"sdc: {opened.name} is not verified: {first_of(found.failures)}")
-    return Answer(facts, show, ERROR if found.failures else 0)
+    return CommandResult(facts, show, ERROR if found.failures else 0)
 
 
 @command(SERVE)
-def migrate(history: HistoryName) -> Answer:
+def migrate(history: HistoryName) -> CommandResult:
     """Upgrade the history of a server to this version of sdc.
 
     No entry is changed.
@@ -214,7 +214,7 @@ def migrate(history: HistoryName) -> Answer:
     Chain.migrate(history_url(history))
     opened = Chain.read(history_url(history))
     opened.close()
-    return Answer({"history": opened.name}, lambda: print(f"{opened.name} is at this version"))
+    return CommandResult({"history": opened.name}, lambda: print(f"{opened.name} is at this version"))
 
 
 def _standard(history: str, given: str | None, settings: Settings) -> Standard | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sdc.commands.options import CONFIG, SERVE, Answer, ConfigPath, Settings, command, file_option, history_url
+from sdc.commands.options import CONFIG, SERVE, CommandResult, ConfigPath, Settings, command, file_option, history_url
 
 Rules = Annotated[
     str,
@@ -34,7 +34,7 @@ def simulate(
     ] = None,
     users: Annotated[int, typer.Option(min=1, max=10_000, help="Number of users.")] = 8,
     seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Seed of the streams.")] = 0,
-) -> Answer:
+) -> CommandResult:
     """Try the release rules of a server on simulated requests."""
     from sdc.execution.cluster import check_cluster
     from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
@@ -54,7 +54,9 @@ def simulate(
 
         await_server()
         result = server_simulation(str(config), rules, queries, **options, settings=dict(settings))
-    return Answer(result, lambda: _print_rule_sets(result["simulation"], f"{result['run_folder']}/{STAGE}/{PAGE}"))
+    return CommandResult(
+        result, lambda: _print_rule_sets(result["simulation"], f"{result['run_folder']}/{STAGE}/{PAGE}")
+    )
 
 
 def _print_rule_sets(facts: dict[str, Any], page: str) -> None:
@@ -80,7 +82,7 @@ def replay(
     out: Annotated[Path, file_option("Folder for replay.html and replay.json.", "--out", metavar="FOLDER")] = Path(
         "replay"
     ),
-) -> Answer:
+) -> CommandResult:
     """Decide a server's past requests again, under other rules.
 
     The report shows both histories.
@@ -101,4 +103,4 @@ def replay(
             print(f"{name:20}{one['released'][-1]:7} sub-tables released; {outcomes}")
         print(f"page          {out}/replay.html")
 
-    return Answer({"folder": str(out), "replay": facts}, show)
+    return CommandResult({"folder": str(out), "replay": facts}, show)

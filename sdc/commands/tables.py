@@ -14,7 +14,7 @@ from sdc.commands.input import executor_of, read_input, read_input_or_incomplete
 from sdc.commands.options import (
     INSPECT,
     TABLE,
-    Answer,
+    CommandResult,
     InputPath,
     ReleaseOption,
     Settings,
@@ -40,7 +40,7 @@ def widths(
     path: InputPath,
     settings: Settings,
     out: Annotated[Path | None, file_option("Also write them to this Parquet or CSV file.", "--out")] = None,
-) -> Answer:
+) -> CommandResult:
     """List critical widths, the most dangerous sub-table first.
 
     For a table with more than 20 variables, only the widest sub-tables are listed.
@@ -74,7 +74,7 @@ def widths(
         for label, width in zip(labels, values, strict=True):
             print(f"{width:14}  {label}")
 
-    return Answer(facts, show)
+    return CommandResult(facts, show)
 
 
 @command(INSPECT, *TABLE, "sharp_seconds")
@@ -99,7 +99,7 @@ def bounds(
         bool,
         typer.Option("--sharp", help="Tighten both ends by all methods, starting from a run's results."),
     ] = False,
-) -> Answer:
+) -> CommandResult:
     """Compute bounds of cells, or of sums of cells, given a release."""
     from sdc.bounds.super_cells import FRACTIONAL
     from sdc.model.sharpness import SHARP_SECONDS, bounds_facts
@@ -133,7 +133,7 @@ def bounds(
                 how: dict[str, Any] = {"method": method or "auto", "seconds": budget}
                 found = bounded(source, held, which, small, **how, executor=executor, say=say)
                 facts = bounds_facts(held.release, *found, source.table.schema)
-    return Answer(facts, lambda: _print_bounds(facts))
+    return CommandResult(facts, lambda: _print_bounds(facts))
 
 
 @command(INSPECT, "table.variables", name="enumerate")
@@ -144,7 +144,7 @@ def enumerate_command(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Stop at this many tables; default: after some seconds.")
     ] = None,
-) -> Answer:
+) -> CommandResult:
     """Count the integer tables that agree with a release.
 
     After an interrupt, the command reports the count so far.
@@ -169,7 +169,7 @@ def enumerate_command(
     elif limit is None and not found.complete:
         say("the search ended after some seconds; give --limit to continue")
     text = f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}"
-    return Answer({"feasible_tables": found.feasible_tables, "complete": found.complete}, lambda: print(text))
+    return CommandResult({"feasible_tables": found.feasible_tables, "complete": found.complete}, lambda: print(text))
 
 
 @command(INSPECT, *TABLE, name="posterior")
@@ -190,7 +190,7 @@ def posterior_command(
         typer.Option(metavar="LAW=P", help="A law of an average and its prior probability; repeatable."),
     ] = None,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
-) -> Answer:
+) -> CommandResult:
     """Compute the intruder's posterior probabilities, given a release.
 
     The settings of `posterior` in a config apply; set them with --set.
@@ -223,7 +223,7 @@ def posterior_command(
         )
         bounded = api.cell_bounds(data, source.public(release), cells=cells, small_count=small, executor=executor)
     facts = posterior_facts(found, bounded, data.schema, how.threshold, source.losses)
-    return Answer(facts, lambda: _print_posterior(facts))
+    return CommandResult(facts, lambda: _print_posterior(facts))
 
 
 def _numbers_by_name(given: list[str]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import PROTECT, Answer, InputPath, Settings, Sheet, command, file_option
+from sdc.commands.options import PROTECT, CommandResult, InputPath, Settings, Sheet, command, file_option
 from sdc.model.errors import ConfigError
 from sdc.model.extras import require_packages
 
@@ -41,7 +41,7 @@ def round_command(
     settings: Settings,
     base: Annotated[int, typer.Option(min=2, help="Counts become multiples of it.")] = 5,
     out: Out = None,
-) -> Answer:
+) -> CommandResult:
     """Round a sub-table so that its margins still add up.
 
     Counts are rounded to multiples of a base, and the table is marked as rounded.
@@ -90,7 +90,7 @@ def round_command(
         beside,
         f"confidential  total change {rounded.moved}, the minimum; do not publish this",
     )
-    return Answer(facts, lambda: print("\n".join(lines)))
+    return CommandResult(facts, lambda: print("\n".join(lines)))
 
 
 @command(PROTECT, "table.variables", "risk.small_count", "risk.min_width")
@@ -99,7 +99,7 @@ def suppress(
     sub_table: SubTableName,
     settings: Settings,
     out: OutRows = None,
-) -> Answer:
+) -> CommandResult:
     """Choose the cells of a sub-table to suppress.
 
     Suppresses as few cells as the search finds. For a config or a run every at-risk cell of the whole table is judged,
@@ -164,7 +164,7 @@ def suppress(
         fewer = "no fewer suffice (cells plus records)" if found.optimal else "fewer may suffice"
         print(f"confidential  {fewer}; do not publish this")
 
-    return Answer(facts, show)
+    return CommandResult(facts, show)
 
 
 @command(PROTECT)
@@ -205,7 +205,7 @@ def magnitude(
         list[str] | None, typer.Option(help="A pattern of file names to skip in the folder; repeatable.")
     ] = None,
     out: OutRows = None,
-) -> Answer:
+) -> CommandResult:
     """Sum a numeric column under dominance and threshold rules.
 
     Every published cell passes the rules. The command recodes to coarser hierarchy levels until they all pass; if they
@@ -266,7 +266,7 @@ def magnitude(
             more = f"and {len(failing) - MOST_PRINTED} more, see --json; " if len(failing) > MOST_PRINTED else ""
             print(f"confidential  {more}these cells fail at finer levels; do not publish this")
 
-    return Answer({**document, **_judged(ALONE, *notes), "confidential": confidential}, show)
+    return CommandResult({**document, **_judged(ALONE, *notes), "confidential": confidential}, show)
 
 
 def _names(table: Table) -> list[str]:

@@ -36,7 +36,7 @@ RECORDS, RESULT, REFUSAL, BYTES = b"r", b"=", b"!", b"?"
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordFile:
     """A file of records inside the child."""
 
     url: str
@@ -52,7 +52,7 @@ class Part:
         yield self.url
 
 
-def is_small(part: Part) -> bool:
+def is_small(part: RecordFile) -> bool:
     """Whether a text file is small enough to be read without the compiled kernel."""
     return part.suffix in _TEXTS and part.size is not None and part.size < _SMALL
 
@@ -107,7 +107,9 @@ def _listen(requests: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-def _answers(function: Callable[..., Any], part: Part, memory: int, arguments: Any) -> Iterator[tuple[bytes, Any]]:
+def _answers(
+    function: Callable[..., Any], part: RecordFile, memory: int, arguments: Any
+) -> Iterator[tuple[bytes, Any]]:
     if part.suffix.startswith(_TEXTS) and not is_small(part):
         from sdc.data.text_kernel import compiled
 
@@ -140,7 +142,7 @@ def _had_at_first() -> int:
     return max([OWN_BYTES, *(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))])
 
 
-def _refusal(part: Part, error: Exception, memory: int) -> SdcError:
+def _refusal(part: RecordFile, error: Exception, memory: int) -> SdcError:
     if isinstance(error, MemoryError):
         return InputError(f"{part} {too_much(memory)}")
     from sdc.data.source import readable
@@ -184,7 +186,7 @@ def narrow(
 
 
 @dataclass(frozen=True)
-class _LentPart(Part):
+class _LentPart(RecordFile):
     """A part that the parent has opened, and whose bytes it sends."""
 
     requests: queue.SimpleQueue[bytes]

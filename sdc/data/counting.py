@@ -136,7 +136,7 @@ class SortedRun:
 
 
 @dataclass
-class Tally:
+class CellTally:
     """The cells so far in running codes: in memory, and as runs in the folder."""
 
     codings: Sequence[Coding]
@@ -172,7 +172,7 @@ class Tally:
         self._grow(rows, rows, (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum()))
         self._take(columns, rows, np.stack([np.ones(rows, np.int64), weights, weights, weights]))
 
-    def unite(self, other: Tally) -> None:
+    def unite(self, other: CellTally) -> None:
         """Add the cells of another, closed tally of the same variables; its large runs stay runs."""
         self._grow(other.rows, other.total, other.weight)
         codes = [own.unite(its) for own, its in zip(self.vocabularies, other.vocabularies, strict=True)]
@@ -185,7 +185,7 @@ class Tally:
             else:
                 self.runs.append(replace(run, codes=own))
 
-    def close(self, most_bytes: int) -> Tally:
+    def close(self, most_bytes: int) -> CellTally:
         """Sum the waiting cells, and spill them if they exceed the bytes that may travel."""
         self._sum()
         if self.cells.nbytes > most_bytes:
@@ -312,7 +312,7 @@ def _without_problems(cells: Array, packing: Packing, settled: FinalCodes) -> tu
     return cells[:, good], {key: records for key, records in problems.items() if records}
 
 
-def merge(tally: Tally, settled: FinalCodes, executor: Executor) -> tuple[Iterator[Array], Problems]:
+def merge(tally: CellTally, settled: FinalCodes, executor: Executor) -> tuple[Iterator[Array], Problems]:
     """The cells in final order by key ranges that fit into memory, and the bad records.
 
     One unit sorts each run, and another merges each range over all runs.
@@ -365,7 +365,7 @@ def _place(cells: Array, key: Key) -> int:
     return bisect_left(range(cells.shape[1]), key, key=lambda i: tuple(cells[: len(key), i].tolist()))
 
 
-def _edges(tally: Tally, settled: FinalCodes) -> list[Key]:
+def _edges(tally: CellTally, settled: FinalCodes) -> list[Key]:
     """Keys that cut the final order into ranges that fit into memory, by a sample of every run."""
     total = sum(run.cells for run in tally.runs)
     # runs are in running order, not in final order: every k-th cell is a fair sample of any order

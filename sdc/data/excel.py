@@ -22,7 +22,7 @@ from xml.parsers.expat import ParserCreate
 
 import pyarrow as pa
 
-from sdc.data.child import Part
+from sdc.data.child import RecordFile
 from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
 
@@ -32,13 +32,15 @@ _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 5
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # the parts of a format without a meaning
 
 
-def layout(part: Part, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: RecordFile, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
     """The columns, all of them text."""
     with _opened(part, sheet) as found:
         return tuple((name, pa.string()) for name in found.names), ()
 
 
-def batches(part: Part, columns: Sequence[str], sheet: str | None, span: range | None) -> Iterator[pa.RecordBatch]:
+def batches(
+    part: RecordFile, columns: Sequence[str], sheet: str | None, span: range | None
+) -> Iterator[pa.RecordBatch]:
     """The records, each value by its name."""
     with _opened(part, sheet) as found:
         places, values = [found.names.index(column) for column in columns], list[list[str | None]]()
@@ -51,7 +53,7 @@ def batches(part: Part, columns: Sequence[str], sheet: str | None, span: range |
                 values.append([found.named(row, place) for place in places])
 
 
-class _Cell(NamedTuple):
+class _SheetCell(NamedTuple):
     """The kind of a value in the file, the index of its style, and the value as written."""
 
     kind: str
@@ -61,14 +63,14 @@ class _Cell(NamedTuple):
 
 class _Row(NamedTuple):
     number: int
-    cells: dict[int, _Cell]
+    cells: dict[int, _SheetCell]
 
 
 @dataclass(frozen=True)
 class _Sheet:
     """A sheet with the shared texts, the styles of dates, and the first day."""
 
-    part: Part
+    part: RecordFile
     archive: zipfile.ZipFile
     name: str
     path: str
@@ -197,11 +199,11 @@ class _Reader:
             what = f"the formula in column {_letters(place)} has no stored value; open the file in Excel and save it"
             raise self.sheet.error_at(self.row.number, f"{what} again, or put values for formulas")
         if text and (kind != "s" or self.sheet.strings[int(text)]):
-            self.row.cells[place] = _Cell(kind, int(self.cell.get("s", 0)), text)
+            self.row.cells[place] = _SheetCell(kind, int(self.cell.get("s", 0)), text)
 
 
 @contextmanager
-def _opened(part: Part, sheet: str | None) -> Iterator[_Sheet]:
+def _opened(part: RecordFile, sheet: str | None) -> Iterator[_Sheet]:
     """The sheet of this name, or the only one with cells; InputError if it is missing or ambiguous."""
     with part.opened() as source, zipfile.ZipFile(source) as archive:
         sheets = list(_sheets(part, archive))
@@ -215,7 +217,7 @@ def _opened(part: Part, sheet: str | None) -> Iterator[_Sheet]:
         yield found[0]
 
 
-def _sheets(part: Part, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
+def _sheets(part: RecordFile, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
     (book,) = (path for kind, path in _targets(archive, "").values() if kind == "officeDocument")
     targets, begin = _targets(archive, book), datetime(1899, 12, 30)
     others = dict(targets.values())

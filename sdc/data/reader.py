@@ -20,7 +20,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from sdc.data.child import BYTES, RECORDS, REFUSAL, RESULT, Part, heard, say, too_much
+from sdc.data.child import BYTES, RECORDS, REFUSAL, RESULT, RecordFile, heard, say, too_much
 from sdc.data.source import SourcePart, is_url, readable
 from sdc.model.errors import InputError
 
@@ -65,7 +65,7 @@ class Reader:
             for piece in pieces:  # its bytes go through this process
                 yield from self.each(function, [piece], room)
             return
-        pieces_for_child = [(Part(part.url, part.size, part.suffix), arguments) for part, arguments in pieces]
+        pieces_for_child = [(RecordFile(part.url, part.size, part.suffix), arguments) for part, arguments in pieces]
         parts = iter(part for part, _ in pieces)
         part = next(parts)
         if is_url(part.url):
@@ -129,7 +129,7 @@ class Reader:
                 raise
 
 
-def _here(pieces: Sequence[tuple[Part, Any]]) -> str:
+def _here(pieces: Sequence[tuple[RecordFile, Any]]) -> str:
     """The folder that relative paths refer to, which may change while a child is idle; empty if all are absolute."""
     are_whole = all(is_url(part.url) or os.path.isabs(part.url) for part, _ in pieces)
     return "" if are_whole else os.getcwd()

@@ -35,7 +35,7 @@ from sdc.config.given import require_names
 from sdc.config.old_keys import current, warn
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
-from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
+from sdc.data.counting import Array, CellTally, FinalCodes, Packing, merge, scratch_of
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
@@ -51,7 +51,7 @@ from sdc.data.records import (
 )
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
-from sdc.data.vocabulary import PROBLEMS, BadRecords, Coding, Problem, Vocabulary, without_values
+from sdc.data.vocabulary import PROBLEMS, BadRecord, BadRecords, Coding, Vocabulary, without_values
 from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.alike import alike_key, alikes, decimal_of, differences
@@ -222,7 +222,7 @@ class CountedRecords:
 
     table: Table
     zeros: StructuralZeros
-    set_aside: Mapping[tuple[str, Problem], int]
+    set_aside: Mapping[tuple[str, BadRecord], int]
     unmet: Mapping[str, tuple[str, ...]]
     weights: RecordWeights | None = None
     sums: tuple[SumCategory, ...] = ()
@@ -285,7 +285,7 @@ def count_records(
     units = [
         PartUnit(some, codings, count, settings.weight, memory, folder, share, settings.csv, unused) for some in pieces
     ]
-    tally = Tally(codings, memory, folder, settings.weight is not None)
+    tally = CellTally(codings, memory, folder, settings.weight is not None)
     try:
         for found in runner.run(count_part, None, units):
             # the first error in the order of the parts, for any number of workers
@@ -307,7 +307,7 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
     folder = scratch_of(IN_PROCESS)
     unused = _unused(zip(names, frame.schema.types, strict=True), codings, count, settings)
     unit = PartUnit((), codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
-    tally = Tally(codings, memory, folder, settings.weight is not None)
+    tally = CellTally(codings, memory, folder, settings.weight is not None)
     try:
         row = 0
         for batch in frame.to_batches(max_chunksize=_FRAME_ROWS):
@@ -520,9 +520,9 @@ def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout], cuts: int) -
         yield tuple(small)
 
 
-def count_part(table: None, unit: PartUnit) -> Tally | InputError:
+def count_part(table: None, unit: PartUnit) -> CellTally | InputError:
     """The cells of its pieces. An InputError is returned, not raised: a worker would log its traceback."""
-    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
+    tally = CellTally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     room, doubtful = room_of(unit.memory), set[SourcePart]()
     try:
         for part, batch in batches(unit.pieces, unit.columns, unit.csv, room):
@@ -547,7 +547,7 @@ def _unused(
     return {name: settings.not_totals.get(name, ()) for name in texts if count is not None}
 
 
-def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: SourcePart) -> bool:
+def _count_batch(batch: pa.RecordBatch, tally: CellTally, unit: PartUnit, part: SourcePart) -> bool:
     """Whether a row may have no value at all: none of the columns read has one."""
     for name, allowed in unit.unused.items():
         values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
@@ -611,13 +611,13 @@ def _count(value: object, where: str, decimal: str) -> int:
 # From the counted cells to the table
 
 
-def _check(tally: Tally, settings: TableConfig, path: str) -> None:
+def _check(tally: CellTally, settings: TableConfig, path: str) -> None:
     """InputError for an unexpected number of records, none, or bad records; the message has all reasons."""
     require_records(tally.total, path, settings.expect)
     problems = [
         (v.coding, problem, v.bad[problem]) for v in tally.vocabularies for problem in PROBLEMS if problem in v.bad
     ]
-    found = [one for one in problems if one[1] is not Problem.MISSING or not settings.excludes_missing(one[0].name)]
+    found = [one for one in problems if one[1] is not BadRecord.MISSING or not settings.excludes_missing(one[0].name)]
     if found and settings.invalid_records == "refuse":
         first = min(bad.part for *_, bad in found)
         raise InputError(
@@ -643,20 +643,22 @@ def _check_groups(vocabulary: Vocabulary, path: str) -> None:
         )
 
 
-def _bad(coding: Coding, problem: Problem, bad: BadRecords) -> str:
+def _bad(coding: Coding, problem: BadRecord, bad: BadRecords) -> str:
     column, such = f"column {coding.column!r}", f"({bad.rows} such)"
-    if problem is Problem.MISSING:
+    if problem is BadRecord.MISSING:
         return (
             f"missing values: {bad.rows} in {column}; name a category for them under `missing`, or leave their records "
             f"out by exclude_missing: [{coding.name}]"
         )
-    if problem is Problem.OUTSIDE:
+    if problem is BadRecord.OUTSIDE:
         categories = list(coding.listed or ())
         return f"{column} has values outside its categories {categories}; add them there {such}"
     return f"{column} has values that no bin or group of {coding.name!r} covers; extend them {such}"
 
 
-def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str, is_counted: bool) -> CountedRecords:
+def _settled(
+    tally: CellTally, settings: TableConfig, executor: Executor, path: str, is_counted: bool
+) -> CountedRecords:
     """The table in final codes, which depend on the categories, not on their order of appearance."""
     variables, codes = zip(*(vocabulary.settle() for vocabulary in tally.vocabularies), strict=True)
     schema = Schema(variables)
@@ -688,7 +690,7 @@ def zeros_of(table: Table, structural_zeros: str | Path | None) -> StructuralZer
     return zeros
 
 
-def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _unmet(table: Table, tally: CellTally) -> Iterator[tuple[str, tuple[str, ...]]]:
     for variable, counts, vocabulary in zip(table.schema.variables, table.one_way(), tally.vocabularies, strict=True):
         categories = (category for category, n in zip(variable.categories, counts, strict=True) if not n)
         if found := (*categories, *sorted(vocabulary.unmet)):

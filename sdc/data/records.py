@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sdc.config.table import EXCEL, CsvConfig
-from sdc.data.child import Part, narrow
+from sdc.data.child import RecordFile, narrow
 from sdc.data.reader import MOST, READER
 from sdc.data.source import SourcePart, counted
 from sdc.data.text import Text, header_of, may_be_cut, text_batches
@@ -23,14 +23,14 @@ _BATCH_ROWS = 1 << 17
 _PAGES = 1 << 20  # bytes of a column that are read at a time
 
 
-def parquet_layout(part: Part) -> tuple[pa.Schema, tuple[int, ...]]:
+def parquet_layout(part: RecordFile) -> tuple[pa.Schema, tuple[int, ...]]:
     """The columns with their types, and the rows of each row group."""
     with part.opened() as source:
         file = pq.ParquetFile(source)
         return file.schema_arrow, tuple(_rows(file))
 
 
-def parquet_batches(part: Part, columns: Sequence[str], groups: range | None) -> Iterator[pa.RecordBatch]:
+def parquet_batches(part: RecordFile, columns: Sequence[str], groups: range | None) -> Iterator[pa.RecordBatch]:
     """The records of some row groups, None for all; texts as dictionaries, so that each is examined once for each
     batch.
     """

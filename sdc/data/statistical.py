@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from sdc.data.child import Part
+from sdc.data.child import RecordFile
 from sdc.model.errors import InputError
 from sdc.model.extras import require_packages
 
@@ -67,7 +67,7 @@ def whole_name(value: float) -> str:
     return str(float(value)) if value == value else ""
 
 
-def layout(part: Part, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: RecordFile, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
     """The columns with their types, and the rows of each group if the file has its number of rows."""
     if part.suffix == ".xpt" and (part.size or 0) % _RECORD:
         raise InputError(f"{part} has {part.size} bytes, and transport files a multiple of {_RECORD}; it was cut short")
@@ -80,7 +80,9 @@ def layout(part: Part, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataTy
     return columns, tuple(min(_GROUP, rows - at) for at in range(0, rows, _GROUP))
 
 
-def batches(part: Part, columns: Sequence[str], encoding: str | None, span: range | None) -> Iterator[pa.RecordBatch]:
+def batches(
+    part: RecordFile, columns: Sequence[str], encoding: str | None, span: range | None
+) -> Iterator[pa.RecordBatch]:
     """The records, or those of a range of groups."""
     _, about = _read(part, encoding, metadataonly=True)
     widths = [about.variable_storage_width[c] for c in columns if about.readstat_variable_types[c] == "string"]
@@ -97,14 +99,14 @@ def batches(part: Part, columns: Sequence[str], encoding: str | None, span: rang
         _require_no_more(part, encoding, about.number_rows, about.column_names[:1])
 
 
-def _require_no_more(part: Part, encoding: str | None, rows: int, first: list[str]) -> None:
+def _require_no_more(part: RecordFile, encoding: str | None, rows: int, first: list[str]) -> None:
     """InputError for records beyond the header's count, which readers skip."""
     values, _ = _read(part, encoding, is_counted=False, usecols=first, row_offset=rows, row_limit=1)
     if values and values[first[0]]:
         raise InputError(f"{part} has more records than the {rows} that its header counts; write it again")
 
 
-def labels(part: Part, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
+def labels(part: RecordFile, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
     """By column its label, and the labels of its values by name."""
     _, about = _read(part, encoding, metadataonly=True)
     found = {}
@@ -132,7 +134,9 @@ class _WithoutCount(io.RawIOBase):
         return bytes(content)
 
 
-def _read(part: Part, encoding: str | None, *, is_counted: bool = True, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+def _read(
+    part: RecordFile, encoding: str | None, *, is_counted: bool = True, **how: Any
+) -> tuple[dict[str, list[Any]], Any]:
     require_packages(str(part), "pyreadstat")
     import pyreadstat
 
@@ -154,7 +158,7 @@ def _read(part: Part, encoding: str | None, *, is_counted: bool = True, **how: A
     return found
 
 
-def _type(part: Part, about: Any, name: str) -> tuple[pa.DataType, int, int]:
+def _type(part: RecordFile, about: Any, name: str) -> tuple[pa.DataType, int, int]:
     """The type of a column; for dates also the microseconds of a unit, and the microsecond of 0."""
     kind, written = about.readstat_variable_types[name], about.original_variable_types[name] or ""
     stored, (_, dates) = _TYPES.get(kind, pa.float64()), _KINDS[part.suffix]

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.data.child import Part, is_small, narrow
+from sdc.data.child import RecordFile, is_small, narrow
 from sdc.data.text_kernel import (
     AFTER_QUOTE,
     NO_VALUE,
@@ -57,7 +57,7 @@ class Text(NamedTuple):
     quote: str
 
 
-def header_of(part: Part, csv: Text) -> list[str]:
+def header_of(part: RecordFile, csv: Text) -> list[str]:
     """The column names in the first non-empty line."""
     for lines in _blocks(part, csv, None):
         if at := _first(lines.text):
@@ -65,7 +65,7 @@ def header_of(part: Part, csv: Text) -> list[str]:
     raise InputError(f"{part} is empty; give a file with a header and records")
 
 
-def guessed(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
+def guessed(part: RecordFile, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that `given` lacks, guessed from the first lines, for a proposal; see `init`.
 
     The encoding, and the delimiter that splits all lines into the same number of fields, the more the better.
@@ -98,7 +98,9 @@ def may_be_cut(suffix: str, csv: Text) -> bool:
     return not suffix.endswith(_PACKED) and "\n".encode(csv.encoding) == b"\n"
 
 
-def text_batches(part: Part, columns: Sequence[str], csv: Text, span: range | None = None) -> Iterator[pa.RecordBatch]:
+def text_batches(
+    part: RecordFile, columns: Sequence[str], csv: Text, span: range | None = None
+) -> Iterator[pa.RecordBatch]:
     """The records of the lines that begin in a range of bytes, each column as a dictionary, null for missing values.
 
     InputError with the line for ambiguous content.
@@ -135,7 +137,7 @@ def text_batches(part: Part, columns: Sequence[str], csv: Text, span: range | No
 class _Lines:
     """Whole lines of a part in UTF-8, after a number of blocks of the range."""
 
-    part: Part
+    part: RecordFile
     csv: Text
     span: range | None
     text: bytes
@@ -251,12 +253,12 @@ def _line_ends(text: bytes) -> int:
     return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
 
 
-def _blocks(part: Part, csv: Text, span: range | None) -> Iterator[_Lines]:
+def _blocks(part: RecordFile, csv: Text, span: range | None) -> Iterator[_Lines]:
     for number, text in enumerate(_whole_lines(part, csv, span)):
         yield _Lines(part, csv, span, text, number)
 
 
-def _whole_lines(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
+def _whole_lines(part: RecordFile, csv: Text, span: range | None) -> Iterator[bytes]:
     rest, blocks = b"", 0
     for content in _contents(part, csv, span):
         # without usual line ends, all may end as on old Macs; the last byte may be the first of two
@@ -273,7 +275,7 @@ def _whole_lines(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
         yield rest
 
 
-def _contents(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
+def _contents(part: RecordFile, csv: Text, span: range | None) -> Iterator[bytes]:
     """The bytes of a part in UTF-8; invalid bytes stay and are reported where they are used."""
     encode = codecs.getincrementaldecoder(csv.encoding)("surrogateescape").decode
     try:
@@ -286,7 +288,7 @@ def _contents(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
         raise InputError(f"{part} is not {csv.encoding}; name its encoding as table.csv.encoding") from None
 
 
-def _without_sign(content: bytes, part: Part, csv: Text) -> bytes:
+def _without_sign(content: bytes, part: RecordFile, csv: Text) -> bytes:
     """The text without a UTF-8 byte order mark; InputError for that of another encoding."""
     is_utf8, sign = csv.encoding in _AS_UTF8, next(filter(content.startswith, _SIGNS), b"")
     if sign and is_utf8 != (sign == codecs.BOM_UTF8) and not csv.encoding.startswith(("utf-16", "utf-32")):
@@ -295,7 +297,7 @@ def _without_sign(content: bytes, part: Part, csv: Text) -> bytes:
     return content.removeprefix(codecs.BOM_UTF8) if is_utf8 else content
 
 
-def _bytes(part: Part, span: range | None) -> Iterator[bytes]:
+def _bytes(part: RecordFile, span: range | None) -> Iterator[bytes]:
     with part.opened() as source, _unpacked(source, part.suffix) as file:
         at, last = 0, b"\n"
         if span is not None and span.start:

@@ -118,7 +118,7 @@ def split(
 Split: TypeAlias = Callable[..., tuple[int, int, int, int]]
 
 
-class Outputs(NamedTuple):
+class LoopOutputs(NamedTuple):
     """The outputs of the loop, see there."""
 
     codes: npt.NDArray[np.int32]
@@ -128,9 +128,9 @@ class Outputs(NamedTuple):
     starts: npt.NDArray[np.int32]
 
 
-def outputs(used: int, rows: int, values: int) -> Outputs:
+def outputs(used: int, rows: int, values: int) -> LoopOutputs:
     """Outputs for so many records and distinct values of each column."""
-    return Outputs(
+    return LoopOutputs(
         np.empty((used, rows), np.int32),
         np.zeros((used, 1 << (2 * values - 1).bit_length()), np.int32),
         np.empty((used, values, 2), np.int32),

@@ -84,7 +84,7 @@ _POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would fill the memory
 
 
-class Problem(Enum):
+class BadRecord(Enum):
     """The reason why a record is bad."""
 
     MISSING = "missing value without a category"
@@ -92,13 +92,13 @@ class Problem(Enum):
     UNCOVERED = "value that no bin or group covers"
 
 
-PROBLEMS = tuple(Problem)
+PROBLEMS = tuple(BadRecord)
 
 
 class Bad(NamedTuple):
     """A value that is no category, by name."""
 
-    problem: Problem
+    problem: BadRecord
     value: str
 
 
@@ -153,13 +153,13 @@ class Coding:
         """The category of a non-missing value; InputError for an ambiguous number."""
         if self.is_number:
             label = of_number(self._pointed(name) if is_text else name, cast(RecodeConfig, self.recode))
-            return Bad(Problem.UNCOVERED, name) if label is None else label
+            return Bad(BadRecord.UNCOVERED, name) if label is None else label
         if self.recode is None and (self.listed is None or name == self.missing):
             return name
         # the spelling of a number or date is ours; that of the settings goes first
         if name not in self._known and (self.alike != "keep" or not is_text):
             name = self.spelled(name) or name
-        bad = Bad(Problem.OUTSIDE if self.recode is None else Problem.UNCOVERED, name)
+        bad = Bad(BadRecord.OUTSIDE if self.recode is None else BadRecord.UNCOVERED, name)
         return self._known.get(name) or self._others or bad
 
     def spelled(self, name: str) -> str | None:
@@ -219,9 +219,9 @@ class Vocabulary:
 
     def __init__(self, coding: Coding) -> None:
         self.coding = coding
-        self.codes: dict[str | Problem, int] = {}
+        self.codes: dict[str | BadRecord, int] = {}
         self.nulls = 0
-        self.bad: dict[Problem, BadRecords] = {}
+        self.bad: dict[BadRecord, BadRecords] = {}
         self.unmet = set(coding.grouped)  # values named in groups without a row
         self.alike: dict[str, str] = {}  # by value, the similar name in the settings
         self._known: dict[Any, tuple[str, str | Bad]] = {}
@@ -243,7 +243,7 @@ class Vocabulary:
             column = column.dictionary_encode()
         # an additional entry for rows without a value: nulls get its index
         met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
-        met.append(("", Bad(Problem.MISSING, "")))
+        met.append(("", Bad(BadRecord.MISSING, "")))
         rows = _indices(column, len(met) - 1)
         times = np.bincount(rows, minlength=len(met)).tolist()
         if self.coding.order is not None:
@@ -275,9 +275,9 @@ class Vocabulary:
         categories = tuple(order + [name for name in last if name not in order])
         if len(categories) > self.coding.limit:
             raise _too_many(self.coding)
-        place: dict[str | Problem, int] = {name: code for code, name in enumerate(categories)}
+        place: dict[str | BadRecord, int] = {name: code for code, name in enumerate(categories)}
         place.update((problem, -1 - number) for number, problem in enumerate(PROBLEMS))
-        codes = [place[c if isinstance(c, Problem) else known.get(c, c)] for c in self.codes]
+        codes = [place[c if isinstance(c, BadRecord) else known.get(c, c)] for c in self.codes]
         return Variable(self.coding.name, categories), np.array(codes, np.int64)
 
     def _merged(self, names: Sequence[str]) -> dict[str, str]:
@@ -330,7 +330,7 @@ class Vocabulary:
             if is_reserved(name):
                 category: str | Bad = "".join(name.split()).casefold()
             else:
-                category = self.coding.category(name, is_text) if name else Bad(Problem.MISSING, "")
+                category = self.coding.category(name, is_text) if name else Bad(BadRecord.MISSING, "")
             self._known[value] = name, category
         return self._known[value]
 
@@ -339,7 +339,7 @@ class Vocabulary:
             return 0
         if isinstance(category, str):
             return self._running(category)
-        if category.problem is Problem.MISSING:
+        if category.problem is BadRecord.MISSING:
             self.nulls += times
             if self.coding.missing is not None:
                 return self._running(self.coding.missing)
@@ -347,7 +347,7 @@ class Vocabulary:
         self.bad[category.problem] = self.bad[category.problem] + bad if category.problem in self.bad else bad
         return self._running(category.problem)
 
-    def _running(self, category: str | Problem) -> int:
+    def _running(self, category: str | BadRecord) -> int:
         if category not in self.codes and isinstance(category, str) and self._names() == self.coding.limit:
             raise _too_many(self.coding)
         return self.codes.setdefault(category, len(self.codes))

@@ -68,7 +68,7 @@ class DaskExecutor:
         waiting: Callable[[], str] = lambda: "",
     ) -> None:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
-        self.why_waiting, self.known, self.pulse = waiting, Known(), Pulse()
+        self.why_waiting, self.known, self.pulse = waiting, UnitTimes(), Pulse()
         client.scheduler_comm.interval = 0.0  # otherwise each step waits up to 10 ms
         _log("cluster opened", f"Dask dashboard: {dashboard or 'none'}", dashboard=dashboard, workers=workers)
 
@@ -146,7 +146,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Known:
+class UnitTimes:
     """Unit times by function: seconds of one in the last call, and of the longest task so far."""
 
     seconds: dict[str, float] = field(default_factory=dict)

@@ -43,7 +43,7 @@ NO_POSIX = "exfat", "fuse.gcsfuse", "fuse.goofys", "fuse.mountpoint-s3", "fuse.r
 
 
 @dataclass(frozen=True)
-class Check:
+class Diagnosis:
     """One check; `message` says what was found, or what is wrong and what to do."""
 
     name: str
@@ -51,7 +51,7 @@ class Check:
     message: str
 
 
-def examined(config: Path | None) -> Iterator[Check]:
+def examined(config: Path | None) -> Iterator[Diagnosis]:
     """Check the machine, and what a config names."""
     for name, look in LOOKS.items():
         yield _looked(name, look)
@@ -63,13 +63,13 @@ def examined(config: Path | None) -> Iterator[Check]:
             yield _looked("storage", partial(_of_storage, Path(one.output.folder)))
 
 
-def _looked(name: str, look: Callable[[], str]) -> Check:
+def _looked(name: str, look: Callable[[], str]) -> Diagnosis:
     try:
-        return Check(name, True, look())
+        return Diagnosis(name, True, look())
     except SdcError as error:
-        return Check(name, False, str(error))
+        return Diagnosis(name, False, str(error))
     except OSError as error:
-        return Check(name, False, f"cannot be checked: {error}; fix that first")
+        return Diagnosis(name, False, f"cannot be checked: {error}; fix that first")
 
 
 # The machine

@@ -144,7 +144,7 @@ class ChainUnit:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class ChainDraws:
     """(draws, cells) int64 counts of one chain, the share of accepted proposals, and facts on the moves."""
 
     counts: Ints
@@ -195,7 +195,7 @@ class Walk(Protocol):
         ...
 
 
-def run_chain(table: Table, unit: ChainUnit) -> Drawn:
+def run_chain(table: Table, unit: ChainUnit) -> ChainDraws:
     """Run the unit: first away from the other chains, then to the law, then its draws."""
     rng = np.random.default_rng(unit.seed)
     state = rng.integers(0, 1 << 64, 1, np.uint64)
@@ -205,7 +205,7 @@ def run_chain(table: Table, unit: ChainUnit) -> Drawn:
         done = walk.advance(state, rng)
         if draw >= 0:
             stored[draw], accepted = walk.counts_at(unit.cells), accepted + done
-    return Drawn(stored, accepted / (unit.draws * walk.proposals or 1), walk.moves, walk.connectivity)
+    return ChainDraws(stored, accepted / (unit.draws * walk.proposals or 1), walk.moves, walk.connectivity)
 
 
 def _begun(table: Table, unit: ChainUnit, state: npt.NDArray[np.uint64], rng: np.random.Generator) -> Walk:

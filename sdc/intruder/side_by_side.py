@@ -21,7 +21,7 @@ from sdc.model.table import Counts, Table
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredRelease:
     """The possible ranges and probabilities of n at-risk cells under one release.
 
     name        of the release
@@ -66,7 +66,7 @@ class Measured:
 _OF_LAW = ("log_probability_of_true_table", "entropy", "identified", "disclosure_risk")
 
 
-def least_releases(table: Table, known: Knowledge, rows: Counts) -> tuple[Measured, ...]:
+def least_releases(table: Table, known: Knowledge, rows: Counts) -> tuple[MeasuredRelease, ...]:
     """Releases of prior knowledge only, and of the one-way sub-tables, under the law `released`."""
     one_way = Release.of(1 << variable for variable in range(len(table.schema)))
     return (
@@ -75,7 +75,7 @@ def least_releases(table: Table, known: Knowledge, rows: Counts) -> tuple[Measur
     )
 
 
-def _measured(name: str, table: Table, known: Knowledge, rows: Counts) -> Measured:
+def _measured(name: str, table: Table, known: Knowledge, rows: Counts) -> MeasuredRelease:
     cells, law = table.codes[rows], law_of(RELEASED, table.schema, 0.5)
     found, sub_tables = exact_posterior(table, known, law, cells), known.release.sub_tables(table.schema)
     if found is None:
@@ -84,4 +84,4 @@ def _measured(name: str, table: Table, known: Knowledge, rows: Counts) -> Measur
         of_law = found.engine, found.feasible_tables, found.log_probability, found.equals_released, None
         of_cells = found.cells.at_truth, np.empty(0), *found.cells.most_likely
         summary = Summary(found.law, found.alpha, None, *of_law, *of_cells, found.entropy)
-    return Measured(name, sub_tables, cell_bounds(table, known, cells), summary)
+    return MeasuredRelease(name, sub_tables, cell_bounds(table, known, cells), summary)

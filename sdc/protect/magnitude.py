@@ -29,7 +29,7 @@ Coded: TypeAlias = Mapping[str, tuple[list[str], Values]]
 
 
 @dataclass(frozen=True)
-class Sums:
+class MagnitudeRequest:
     """What is summed by what.
 
     groupings    the variables of each table; coarser  of a variable its coarser columns, the finest first
@@ -48,7 +48,7 @@ class Sums:
         also: Sequence[str | Sequence[str]],
         hierarchies: Mapping[str, str | Sequence[str]] | None,
         contributor: str | None,
-    ) -> Sums:
+    ) -> MagnitudeRequest:
         """InputError for what makes no table; `also` may write a grouping as region*size."""
         groupings = [tuple(variables), *(tuple(g.split("*") if isinstance(g, str) else g) for g in also)]
         coarser = {n: (own,) if isinstance(own, str) else tuple(own) for n, own in (hierarchies or {}).items()}
@@ -57,7 +57,7 @@ class Sums:
                 raise InputError("a table is by no variable; name one at least")
             if len(set(grouping)) < len(grouping) or groupings.count(grouping) > 1:
                 raise InputError(f"{'*'.join(grouping)} is named twice, or names a variable twice; name each once")
-        found = Sums(value, tuple(groupings), coarser, contributor)
+        found = MagnitudeRequest(value, tuple(groupings), coarser, contributor)
         if value in found.columns:
             raise InputError(f"{value!r} is summed, and would be published by its own values; name another column")
         if unknown := [name for name in coarser if name not in found.names]:
@@ -203,7 +203,7 @@ def written(total: int, places: int = PLACES) -> str:
 
 def magnitude_table(
     records: pa.Table,
-    sums: Sums,
+    sums: MagnitudeRequest,
     rules: Rules,
     *,
     unique: bool = False,

@@ -34,7 +34,7 @@ from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT, TOTAL
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
-from sdc.solve.linear import Sums, cheapest
+from sdc.solve.linear import LinearSums, cheapest
 
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096
@@ -337,7 +337,7 @@ def _cut(intruder: _Intruder, suppressed: Flags, cell: int) -> npt.NDArray[np.in
     return np.flatnonzero(~largest)
 
 
-def _never_alone(intruder: _Intruder) -> Sums:
+def _never_alone(intruder: _Intruder) -> LinearSums:
     """Of the cells and then the number suppressed in each line: that number, and twice each of its cells at most.
 
     A cell that is suppressed alone in a line follows from the margins: no cheapest choice has one.
@@ -349,10 +349,10 @@ def _never_alone(intruder: _Intruder) -> Sums:
     columns = np.concatenate([cells, number + each, number + lines, cells])
     values = np.repeat([1.0, -1.0, 1.0, -2.0], [len(cells), many, len(cells), len(cells)])
     upper = np.repeat([0.0, np.inf], [many, len(cells)])
-    return Sums(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
+    return LinearSums(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
 
 
-def _cheapest(weights: Dense, intruder: _Intruder, needs: Sums, cuts: list[npt.NDArray[np.int64]]) -> Flags:
+def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list[npt.NDArray[np.int64]]) -> Flags:
     """The cells of least weight that have one of every cut, and the sensitive ones, none of them alone in a line."""
     if not intruder.sensitive.any():
         return intruder.sensitive.copy()
@@ -360,7 +360,7 @@ def _cheapest(weights: Dense, intruder: _Intruder, needs: Sums, cuts: list[npt.N
     if cuts:
         rows = np.repeat(np.arange(len(cuts)), [len(cut) for cut in cuts])
         of_cuts = csr_array((np.ones(len(rows)), (rows, np.concatenate(cuts))), (len(cuts), numbers))
-        sums.append(Sums(of_cuts, 1, np.inf))
+        sums.append(LinearSums(of_cuts, 1, np.inf))
     lines = numbers - len(weights)
     found = cheapest(
         np.concatenate([weights, np.zeros(lines)]),

@@ -18,7 +18,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.run_format import ROUNDED_COUNT
-from sdc.solve.linear import Sums, cheapest
+from sdc.solve.linear import LinearSums, cheapest
 
 Dense = npt.NDArray[np.int64]
 Axes = tuple[int, ...]
@@ -133,7 +133,7 @@ def _solved(counts: Dense, base: int, margins: tuple[Axes, ...]) -> Dense | None
         (base - 2 * rest).astype(float),
         0,
         (rest > 0).astype(float),
-        [Sums(vstack(rows, "csr"), np.concatenate(low), np.concatenate(high))],
+        [LinearSums(vstack(rows, "csr"), np.concatenate(low), np.concatenate(high))],
         whole=np.ones(counts.size, np.bool_),
         node_limit=NODES,
     )

@@ -54,7 +54,7 @@ MOST_PAIRED = 8  # of the differences that move a cell one way
 
 
 @dataclass(frozen=True)
-class Round:
+class WalkRound:
     """Walks of all that is open: what a shown cell costs, and tries, each where those before found nothing free."""
 
     price: int
@@ -63,9 +63,9 @@ class Round:
 
 
 ROUNDS = (
-    Round(PRICE, tuple(range(n, n + 1) for n in range(4)), 1_000),
-    Round(1, (range(4),), 1_000),
-    Round(0, (walk.ALL,), WALK_STEPS),
+    WalkRound(PRICE, tuple(range(n, n + 1) for n in range(4)), 1_000),
+    WalkRound(1, (range(4),), 1_000),
+    WalkRound(0, (walk.ALL,), WALK_STEPS),
 )
 
 
@@ -203,7 +203,7 @@ class SuppressionSearch:
     def _is_over(self) -> bool:
         return self.spent >= self._evaluator.effort.budget.steps
 
-    def _batch(self, targets: Ints, a_round: Round) -> None:
+    def _batch(self, targets: Ints, a_round: WalkRound) -> None:
         pool = Pool(self)
         for tried, tries in enumerate(a_round.tries, start=1):
             open_ = self._selection.open(targets)
@@ -213,7 +213,7 @@ class SuppressionSearch:
             for target in open_.tolist():
                 self._choose(target, pool, free=tried < len(a_round.tries))
 
-    def _walk(self, targets: Ints, a_round: Round, tries: range, pool: Pool) -> None:
+    def _walk(self, targets: Ints, a_round: WalkRound, tries: range, pool: Pool) -> None:
         """Walks of each down and then up by what is lacking; what they find goes to the pool."""
         useful, needed = self._selection.useful[targets], self._selection.needed[targets]
         down = self._selection.low[targets].copy()
@@ -224,7 +224,7 @@ class SuppressionSearch:
         further = np.flatnonzero(up > self._selection.high[targets])
         self._moved(targets[further], up[further], a_round, tries, pool)
 
-    def _moved(self, targets: Ints, changes: Ints, a_round: Round, tries: range, pool: Pool) -> Ints:
+    def _moved(self, targets: Ints, changes: Ints, a_round: WalkRound, tries: range, pool: Pool) -> Ints:
         """How far each was moved."""
         prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._selection.needed))

@@ -62,7 +62,7 @@ class Target:
     measurements: tuple[Measurement, ...]
 
 
-class Reconstruction(Protocol):
+class ReconstructionMethod(Protocol):
     """A reconstruction method; `method` is its name."""
 
     @property
@@ -131,7 +131,7 @@ class Attack(Named):
 
 
 def attack_on(
-    tables: Sequence[tuple[Published, EarlierConfig]], seeds: Sequence[int], reconstruct: Reconstruction
+    tables: Sequence[tuple[Published, EarlierConfig]], seeds: Sequence[int], reconstruct: ReconstructionMethod
 ) -> Attack:
     """Guess every cell of the common refinement without a confidential table.
 

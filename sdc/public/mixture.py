@@ -66,14 +66,14 @@ def _measured(one: Measurement, names: Sequence[str]) -> Any:
     from mbi import LinearMeasurement
 
     # the standard deviation is a weight: a rounded count's error, or one record for an exact count
-    measured: dict[str, Any] = {} if one.is_marginal else {"query": Sums(one.place, len(one.counts))}
+    measured: dict[str, Any] = {} if one.is_marginal else {"query": MarginalSums(one.place, len(one.counts))}
     return LinearMeasurement(
         one.counts.astype(np.float64), tuple(names[v] for v in one.variables), float(one.base or 1), **measured
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class MarginalSums:
     """Sums of the cells of an `mbi` marginal: (cells,) the index of the sum of each, n if it is in none."""
 
     place: npt.NDArray[np.int64]

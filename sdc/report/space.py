@@ -45,7 +45,7 @@ _TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split
 
 
 @dataclass(frozen=True)
-class Conflict:
+class NarrowSet:
     """Sub-tables that are not to be known together: some at-risk cell is then within at most `width` records."""
 
     of: tuple[SubTable, ...]
@@ -70,7 +70,7 @@ class QuerySpace:
     schema: Schema
     released: Release
     min_width: int
-    conflicts: tuple[Conflict, ...]
+    conflicts: tuple[NarrowSet, ...]
     against: Mapping[SubTable, str]
     undecided: tuple[SubTable, ...]
     in_part: tuple[SubTable, ...]
@@ -88,7 +88,7 @@ class QuerySpace:
         first = State.first(self.schema, self.released)
         return first.knowing([*filter(None, map(self._left, self.conflicts)), *self.against], self.undecided)
 
-    def _left(self, conflict: Conflict) -> SubTable:
+    def _left(self, conflict: NarrowSet) -> SubTable:
         """What has all of a conflict that is not public: with it the conflict is known."""
         return self.schema.levels.closed(st.union(t for t in conflict.of if t not in self.released))
 
@@ -239,10 +239,10 @@ class _Own:
     def release(self, release: Release) -> Release:
         return Release.of(st.within(t & ~self.hidden, self.kept) for t in release.frontier)
 
-    def conflict(self, one: Refutation) -> Conflict | None:
+    def conflict(self, one: Refutation) -> NarrowSet | None:
         """None where something that it needs has no name here."""
         of = self.all(one.support)
-        return Conflict(of, one.width) if len(of) == len(one.support) else None
+        return NarrowSet(of, one.width) if len(of) == len(one.support) else None
 
     def widths(self, widths: CriticalWidths) -> dict[SubTable, int]:
         listed = zip(widths.sub_tables.tolist(), widths.widths.tolist(), strict=True)
@@ -251,14 +251,14 @@ class _Own:
 
 def _narrow(
     schema: Schema, known: Mapping[SubTable, int], widths: CriticalWidths, min_width: int
-) -> Iterator[Conflict]:
+) -> Iterator[NarrowSet]:
     """The minimal sub-tables whose critical width is too small, each with the one-way ones beside which it is so."""
     # what is not listed is below the floor, where all that reach the width are listed
     others = widths.floor - 1 if widths.has_all(min_width) else min_width
     width = {t: known.get(t, others) for t in sub_tables(schema).tolist()}
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     for t in st.minimal(t for t in width if not is_wide(width[t], min_width)):
-        yield Conflict((t, *(one for one in singles if not st.is_within(one, t))), width[t])
+        yield NarrowSet((t, *(one for one in singles if not st.is_within(one, t))), width[t])
 
 
 def _refused(steps: Sequence[SearchStep], proven: Container[str | None], public: Knowledge) -> Iterator[SubTable]:

@@ -22,7 +22,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Cells, Counts, Table
 from sdc.risk.partitions import BitSets, Widths, renumbered, whole_rows
 from sdc.risk.reaching import Reaching, Widest, apart, neighbours, widest
-from sdc.risk.rows import Rows, rows_of
+from sdc.risk.rows import AtRiskRows, rows_of
 from sdc.risk.sweep_plan import SubLattice, SweepPlan, sweep_order, sweep_plan
 
 
@@ -38,7 +38,7 @@ class PrefixTrie:
     gap      N less that; of an axis with a variable before it that count instead of N
     """
 
-    rows: Rows
+    rows: AtRiskRows
     start: npt.NDArray[np.int64]
     up: npt.NDArray[np.int32]
     code: npt.NDArray[np.uint16]
@@ -46,7 +46,7 @@ class PrefixTrie:
     gap: Counts
 
 
-def prefix_trie(rows: Rows) -> PrefixTrie:
+def prefix_trie(rows: AtRiskRows) -> PrefixTrie:
     """The trie of rows that are ascending by their codes, each once."""
     up, code, cost = [np.zeros(1, np.int32)], [np.zeros(1, np.uint16)], [np.zeros(1, np.int64)]
     gap = [np.zeros(1, np.int64)]

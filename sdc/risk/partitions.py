@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 from sdc.model.table import Cells, Counts
-from sdc.risk.rows import Rows, rows_of
+from sdc.risk.rows import AtRiskRows, rows_of
 from sdc.risk.sweep_plan import key_ranges, sweep_order
 
 BitSets: TypeAlias = npt.NDArray[np.uint64]
@@ -25,13 +25,13 @@ EVERYTHING = 1 << 62  # more sub-tables than any walk can list
 
 
 @lru_cache(maxsize=2)
-def whole_rows(table: Cells, small_count: int) -> Rows:
+def whole_rows(table: Cells, small_count: int) -> AtRiskRows:
     """All cells, with the variables in the sweep's order; kept for the units of the same process that follow."""
     return rows_of(table, small_count, sweep_order(table.schema))
 
 
 def walked(
-    rows: Rows,
+    rows: AtRiskRows,
     floor: int,
     start: SubTable,
     candidates: SubTable,

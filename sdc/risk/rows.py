@@ -21,7 +21,7 @@ CELLS_PER_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class AtRiskRows:
     """Cells that agree on the variables that are left, with what their at-risk cells have of those summed out.
 
     variables  those that are left, of one axis a coarser one before those that tell it
@@ -104,7 +104,7 @@ class Rows:
         smallest = self.numbers[1:3, self.at_risk].min(axis=1)
         return np.array([*lowest, smallest[0]], np.int64), np.array([*nearest, smallest[1]], np.int64)
 
-    def merged(self) -> Rows:
+    def merged(self) -> AtRiskRows:
         """Rows of the same codes as one, ascending by their codes."""
         ids = KeySpace(tuple(map(len, self.one_way))).numbers(self.columns.T)
         # ids are ordered as the codes are, so that the rows come out ascending, as the trie wants them
@@ -120,13 +120,13 @@ class Rows:
 
 def rows_of(
     table: Cells, small_count: int, variables: tuple[int, ...], taken: tuple[int, ...] = (), low: int = 0, high: int = 0
-) -> Rows:
+) -> AtRiskRows:
     """The rows of these variables, chunk by chunk; where some are `taken` of the cells whose key of them is in a range.
 
     The keys run from `low` to below `high`; see `keys_of`.
     """
     one_way = ways_of(table)
-    kept: list[Rows] = []
+    kept: list[AtRiskRows] = []
     for codes, counts in _small_chunks(table, taken, low, high):
         if taken:
             key = keys_of(table.schema, taken, codes)
@@ -174,7 +174,7 @@ def ways_of(table: Cells) -> list[Counts]:
 
 def _chunk(
     table: Cells, small_count: int, variables: tuple[int, ...], codes: Codes, counts: Counts, one_way: list[Counts]
-) -> Rows:
+) -> AtRiskRows:
     schema, numbers = table.schema, np.empty((4, len(counts)), np.int64)
     numbers[0], numbers[1], numbers[2] = counts, FAR, 0
     columns = np.ascontiguousarray(schema.columns(codes, variables).T)
@@ -189,7 +189,9 @@ def _chunk(
         numbers[2] += (table.total if place is None else one_way[variables[place]][columns[place]]) - at
     numbers[1:3, counts > small_count] = FAR
     numbers[3] = np.minimum(numbers[1] + numbers[2], FAR)
-    return Rows(variables, _before(schema, variables), columns, numbers, [one_way[v] for v in variables], table.total)
+    return AtRiskRows(
+        variables, _before(schema, variables), columns, numbers, [one_way[v] for v in variables], table.total
+    )
 
 
 def _before(schema: Schema, variables: Sequence[int]) -> tuple[int, ...]:
@@ -202,7 +204,7 @@ def _before(schema: Schema, variables: Sequence[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _together(pieces: list[Rows]) -> Rows:
+def _together(pieces: list[AtRiskRows]) -> AtRiskRows:
     """One Rows of several; where variables are summed out they are merged."""
     first = pieces[0]
     columns = np.concatenate([piece.columns for piece in pieces], axis=1)

@@ -99,7 +99,7 @@ class SharpStep(NamedTuple):
         return self.method == "walk" and self.effort >= FROM_FOUND
 
 
-class Round(NamedTuple):
+class SharpRound(NamedTuple):
     """Steps, one after another on each batch of groups of cells; how many the first batch has, and the largest."""
 
     steps: tuple[SharpStep, ...]
@@ -109,17 +109,20 @@ class Round(NamedTuple):
 
 ROUNDS = (
     # a lower end is 0 as a rule, which a walk reaches at once: that needs no better outer bound
-    Round((SharpStep("walk", 0, (0,)),), 2048, 2048),
-    Round((SharpStep("collapse"), SharpStep("walk")), 64, 2048),
-    Round((SharpStep("branch-and-bound"),), ALL, ALL),
-    Round((SharpStep("shuttle"), SharpStep("walk")), ALL, ALL),
-    Round((SharpStep("linear-program"), SharpStep("walk")), 16, 64),
-    *3 * (Round((SharpStep("walk", FROM_FOUND),), 64, 2048),),
-    Round((SharpStep("walk", 1),), 64, 2048),
-    Round((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),
-    Round((SharpStep("linear-program", 1), SharpStep("walk")), 16, 64),
-    *2 * (Round((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),),
-    *(Round((SharpStep("branch-and-bound", n), SharpStep("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
+    SharpRound((SharpStep("walk", 0, (0,)),), 2048, 2048),
+    SharpRound((SharpStep("collapse"), SharpStep("walk")), 64, 2048),
+    SharpRound((SharpStep("branch-and-bound"),), ALL, ALL),
+    SharpRound((SharpStep("shuttle"), SharpStep("walk")), ALL, ALL),
+    SharpRound((SharpStep("linear-program"), SharpStep("walk")), 16, 64),
+    *3 * (SharpRound((SharpStep("walk", FROM_FOUND),), 64, 2048),),
+    SharpRound((SharpStep("walk", 1),), 64, 2048),
+    SharpRound((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),
+    SharpRound((SharpStep("linear-program", 1), SharpStep("walk")), 16, 64),
+    *2 * (SharpRound((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),),
+    *(
+        SharpRound((SharpStep("branch-and-bound", n), SharpStep("integer-program", n - 1)), 64, 2048)
+        for n in range(1, 6)
+    ),
 )
 
 
@@ -410,7 +413,7 @@ class _SharpSearch:
                     if work.left > 0 and most_steps(step.method, step.effort) <= work.left:
                         self._seek(work, step, rows)
 
-    def _batches(self, part: _Sharpened, turn: Round) -> Iterator[CellRows]:
+    def _batches(self, part: _Sharpened, turn: SharpRound) -> Iterator[CellRows]:
         rows = part.narrowest_first(np.flatnonzero(self._wanted(part).any(axis=1)))
         groups = part.groups(rows, turn.steps[0].method)
         for some in batches(np.arange(len(groups)), turn.first, turn.most):

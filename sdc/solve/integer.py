@@ -16,7 +16,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.table import Codes, Counts
 from sdc.solve.ends import STEPS_PER_SECOND, Reached, settled
 from sdc.solve.equations import Equations
-from sdc.solve.linear import Sums, cheapest
+from sdc.solve.linear import LinearSums, cheapest
 
 MAX_CELLS = 20_000
 FIRST_EFFORT, EFFORT = 60.0, 2.0  # deterministic seconds to find a first solution, and for each end
@@ -119,7 +119,7 @@ class IntegerSystem:
         return None
 
     @cached_property
-    def _changes(self) -> tuple[Counts, Sums]:
+    def _changes(self) -> tuple[Counts, LinearSums]:
         """(k,) unknown counts, and sums of their decreases, then of their increases."""
         from scipy.sparse import csr_matrix, hstack
 
@@ -128,7 +128,7 @@ class IntegerSystem:
         shape = len(rows.low), len(self._lower)
         gained = csr_matrix((np.ones(len(rows.members)), rows.members, rows.start), shape)[:, free]
         true = rows.sums(self._truth)
-        return free, Sums(hstack([-gained, gained]).tocsr(), rows.low - true, rows.high - true)
+        return free, LinearSums(hstack([-gained, gained]).tocsr(), rows.low - true, rows.high - true)
 
     def farthest(self, count: int, end: int, effort: float | None = None, far: int | None = None) -> Reached:
         """A solution with a count's least (end 0) or largest value (1), as far as was found, and the proven bound.

@@ -13,7 +13,7 @@ from sdc.solve.equations import Equations
 Reals = npt.NDArray[np.float64]
 
 
-class Sums(NamedTuple):
+class LinearSums(NamedTuple):
     """Sums of unknown numbers, with bounds.
 
     matrix     (sums, numbers) dense or sparse
@@ -29,7 +29,7 @@ def cheapest(
     costs: npt.NDArray[np.number],
     lower: npt.ArrayLike,
     upper: npt.ArrayLike,
-    sums: Sequence[Sums],
+    sums: Sequence[LinearSums],
     *,
     whole: npt.NDArray[np.bool_] | None = None,
     **options: float,

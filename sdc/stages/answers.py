@@ -31,7 +31,7 @@ from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, i
 from sdc.model.table import Codes, Table
 from sdc.paths import checked_path
 from sdc.public import mixture
-from sdc.public.attack import Attack, Reconstruction, attack_on, guesses
+from sdc.public.attack import Attack, ReconstructionMethod, attack_on, guesses
 from sdc.public.check import read_all
 from sdc.public.public_tables import public_tables
 from sdc.public.relation import relations_given
@@ -251,7 +251,7 @@ def attack_on_public(table: Table, known: Knowledge, seeds: int) -> Attack:
     return attack_on(tables, range(seeds), method)
 
 
-def _reconstruction(seeds: int) -> Reconstruction:
+def _reconstruction(seeds: int) -> ReconstructionMethod:
     if not 0 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds = {seeds}; give how many starts the reconstruction has, from 0 to {MOST_SEEDS}")
     method = mixture.Mixture()

@@ -33,7 +33,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.progress import Measured
+from sdc.progress import MeasuringExecutor
 from sdc.public.earlier import (
     Provenance,
     Publications,
@@ -81,7 +81,7 @@ def directly(name: str, part: Callable[[], Made], before: Sequence[Any] = ()) ->
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
+class StageOutputs:
     """The results of a build's stages, each read on first use and cached."""
 
     folder: RunFolder
@@ -224,8 +224,8 @@ class Build:
         return RunFolder(root / self.config.name / digest_of(known_by)[:16])
 
     @cached_property
-    def made(self) -> Outputs:
-        return Outputs(self.folder, self.config)
+    def made(self) -> StageOutputs:
+        return StageOutputs(self.folder, self.config)
 
     @cached_property
     def needs(self) -> Needs:
@@ -377,7 +377,7 @@ class Work:
     build: Build
     stage: str
     key: str
-    executor: Measured
+    executor: MeasuringExecutor
     show: Say
     step: Step = directly
 

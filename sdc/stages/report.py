@@ -11,7 +11,7 @@ from sdc.intruder.chains import Sampling
 from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import groups
 from sdc.intruder.refusals import Refusals
-from sdc.intruder.side_by_side import Measured, least_releases
+from sdc.intruder.side_by_side import MeasuredRelease, least_releases
 from sdc.intruder.summary import Summary, laws_of, summaries
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -253,7 +253,7 @@ def _measures(build: Build, bounds: CellBounds, posteriors: Sequence[Summary]) -
         return []
     made, rows = build.made, build.made.table.at_risk(build.criteria.small_count)
     summary = next((one for one in posteriors if one.reason is None), posteriors[0])
-    own = Measured("this release", made.found.release.sub_tables(made.table.schema), bounds, summary)
+    own = MeasuredRelease("this release", made.found.release.sub_tables(made.table.schema), bounds, summary)
     every = (own, *least_releases(made.table, made.known, rows))
     return [one.facts(section.threshold, build.losses) for one in every]
 

@@ -44,7 +44,7 @@ from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.search.constraints import named as sub_tables
-from sdc.stages.build import Build, Outputs
+from sdc.stages.build import Build, StageOutputs
 from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import witnesses_of
 from sdc.storage.results import read_end_methods
@@ -52,7 +52,7 @@ from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.storage.runs import is_run, run_at
 
 
-class Known(Protocol):
+class KnownRelease(Protocol):
     """A found release with its public facts, or a build."""
 
     @property
@@ -60,7 +60,7 @@ class Known(Protocol):
         """What is public once it is published."""
 
 
-Public: TypeAlias = Knowledge | Known | Release | Sequence[str | Sequence[str]]
+Public: TypeAlias = Knowledge | KnownRelease | Release | Sequence[str | Sequence[str]]
 """What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
 nothing is known. An empty list: nothing is public."""
 
@@ -318,7 +318,7 @@ class ResolvedInput:
         return None if self.build is None else self.build.folder
 
     @property
-    def _made(self) -> Outputs:
+    def _made(self) -> StageOutputs:
         assert self.build is not None
         return self.build.made
 

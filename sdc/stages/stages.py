@@ -24,7 +24,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import give_back
 from sdc.model.errors import ReleaseError, SdcError
 from sdc.model.table import Table
-from sdc.progress import Measured
+from sdc.progress import MeasuringExecutor
 from sdc.record.ledger import MovedError
 from sdc.refusal import file_detail
 from sdc.stages import release, report, search, table
@@ -246,7 +246,7 @@ def run_stages(build: Build, stages: Sequence[Stage], executor: Executor, say: S
 
 def run_stage(stage: Stage, build: Build, executor: Executor, say: Say, step: Step = directly) -> StageRecord:
     """Reuse the outputs of an equal key, or make the stage; record it in the manifest."""
-    folder, measured = build.folder, Measured(executor)
+    folder, measured = build.folder, MeasuringExecutor(executor)
     work = Work(build, stage.name, stage.key(build), measured, say, step)
     with _logged(stage, folder.path):
         # look first: existing outputs need no memory

@@ -164,7 +164,7 @@ def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> No
 
 
 @dataclass(frozen=True)
-class Part:
+class PartFile:
     """A file of cells: name, SHA-256, and the range of codes of its first axis."""
 
     name: str
@@ -179,7 +179,7 @@ class Place:
 
     folder: str
     digest: str
-    parts: tuple[Part, ...]
+    parts: tuple[PartFile, ...]
 
 
 @dataclass(frozen=True)
@@ -249,13 +249,13 @@ def place_of(folder: str | Path) -> Place:
     return Place(str(folder), hashlib.sha256((folder / SCHEMA).read_bytes()).hexdigest(), tuple(parts))
 
 
-def _part_of(path: Path, variable: Variable) -> Part:
+def _part_of(path: Path, variable: Variable) -> PartFile:
     with _corrupt_if(path):
         content = path.read_bytes()
         column = pq.ParquetFile(pa.BufferReader(content)).read([variable.name]).column(variable.name)
     codes = _codes(column, variable, path)
     ends = (int(codes[0]), int(codes[-1])) if len(codes) else (1, 0)
-    return Part(path.name, hashlib.sha256(content).hexdigest(), *ends)
+    return PartFile(path.name, hashlib.sha256(content).hexdigest(), *ends)
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-from sdc.solve.linear import Sums, cheapest
+from sdc.solve.linear import LinearSums, cheapest
 from sdc.utility.closed_form import Marginals
 from sdc.utility.ipf import MAX_BYTES, Fit, marginals_of, possible_cells, tree_of
 from sdc.utility.marginal import Marginal, columns
@@ -47,7 +47,7 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ModelComponent:
     """A component of the knowledge, see `Structure.components`: the model splits there, and its fit is a product.
 
     variables   with all levels
@@ -79,16 +79,16 @@ class Estimable:
     known: Knowledge
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[ModelComponent, ...]:
         """In perfect order."""
         return tuple(map(self._part, self.known.structure.components.cliques))
 
-    def _part(self, variables: SubTable) -> Part:
+    def _part(self, variables: SubTable) -> ModelComponent:
         if self.known.structure.shows(variables):
             cells = Marginal.of(self.table.flat, variables).codes
-            return Part(variables, cells, True, True, len(cells))
+            return ModelComponent(variables, cells, True, True, len(cells))
         cells, is_proven = _positive(self.table.flat.marginal(variables), self.known.flat.within(variables))
-        return Part(variables, cells, False, is_proven, self._rank(variables, cells) if is_proven else None)
+        return ModelComponent(variables, cells, False, is_proven, self._rank(variables, cells) if is_proven else None)
 
     def _rank(self, variables: SubTable, cells: Codes) -> int | None:
         inside = self.known.within(variables)
@@ -185,7 +185,7 @@ def _reached(
     costs, lower, upper = np.zeros((3, matrix.shape[1]))
     costs[counted], upper[counted], upper[more] = -1, 1, np.inf
     lower[free], upper[free] = -np.inf, np.inf
-    found = cheapest(costs, lower, upper, [Sums(matrix, 0, 0)])
+    found = cheapest(costs, lower, upper, [LinearSums(matrix, 0, 0)])
     if found is None:
         return None
     positive = ~empty

@@ -32,7 +32,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.slices import CELLS_PER_SLICE, slices
 from sdc.risk.support import Shift
 from sdc.risk.units import MoveUnit, cut, move_cells
-from sdc.solve.linear import Sums, cheapest
+from sdc.solve.linear import LinearSums, cheapest
 from sdc.weighted.pairs import Pairs, WeightedCertificate
 
 SUPPORTS = (0, 100, 400, 1600)  # additional cells of the programs, in order of cost
@@ -117,7 +117,7 @@ class _Lifter:
         rows, least_row, most_row = self._rows(cells)
         if (least > most).any() or (least_row > most_row).any():
             return None
-        sums = [Sums(rows, least_row, most_row)] if len(least_row) else []
+        sums = [LinearSums(rows, least_row, most_row)] if len(least_row) else []
         found = cheapest(np.zeros(len(cells)), least / UNIT, most / UNIT, sums)
         if found is None:
             return None

@@ -22,7 +22,7 @@ from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventLog, em
 from sdc.executor import IN_PROCESS
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
-from sdc.progress import Measured, Nodes, Progress, TimeLeft, Watched
+from sdc.progress import MeasuringExecutor, Nodes, Progress, TimeLeft, Watched
 
 
 def double(table: Table, unit: int) -> int:
@@ -186,7 +186,7 @@ def test_a_peak_is_forgotten() -> None:
 
 
 def units_of_250_mib() -> tuple[Any, ...]:
-    measured = Measured(IN_PROCESS)
+    measured = MeasuringExecutor(IN_PROCESS)
     before = measured.driver_mib
     found = list(measured.run(fill, None, [250]))
     return found, measured.worker_mib, measured.units, measured.driver_mib - before

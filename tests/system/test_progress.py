@@ -6,7 +6,7 @@ from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
-from sdc.progress import Measured
+from sdc.progress import MeasuringExecutor
 from tests.integration.test_progress import fill
 
 
@@ -20,7 +20,7 @@ def test_the_memory_of_workers_is_that_of_their_units(two_workers: Executor, cze
     """Each stage has the largest of its own units, and nothing of this process."""
     assert isinstance(two_workers, DaskExecutor)
     had = two_workers.client.run(held).values()
-    small, large, again = (Measured(two_workers) for _ in range(3))
+    small, large, again = (MeasuringExecutor(two_workers) for _ in range(3))
     assert list(small.run(fill, czech, [1, 2])) == [MIB, 2 * MIB]
     assert list(large.run(fill, czech, [300, 1, 1])) == [300 * MIB, MIB, MIB]
     assert list(again.run(fill, czech, [1])) == [MIB]

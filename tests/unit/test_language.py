@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -45,3 +46,14 @@ def test_packages_are_free_of_private_words(place: Path) -> None:
 def test_names_comments_and_texts_are_read() -> None:
     source = 'told_of = 1  # whoever\n"""What it tells"""\nx = f"{y} withholds"\n'
     assert [word for _, word in found(source)] == ["told", "whoever", "tells", "withholds"]
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """The verifier has classes of its own, as it shares no code with what it checks."""
+    places: dict[str, list[str]] = {}
+    for file in sorted(path for part in ("sdc", "flows") for path in (ROOT / part).rglob("*.py")):
+        if "verify" not in file.parts:
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

@@ -25,7 +25,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
-from sdc.progress import Measured
+from sdc.progress import MeasuringExecutor
 from sdc.publish.gate import clear
 from sdc.publish.publication import write_publication
 from sdc.record.ledger import new_ledger, read_ledger
@@ -120,7 +120,7 @@ def forged(build: Build, how: str) -> Release | None:
     for stage in every:
         folder.stage(stage.name).mkdir(parents=True)
     for stage in every[:2]:  # the table and its widths, by which verify tells what was asked about
-        work = Work(build, stage.name, "", Measured(IN_PROCESS), lambda text: None)
+        work = Work(build, stage.name, "", MeasuringExecutor(IN_PROCESS), lambda text: None)
         stage.make(work, folder.stage(stage.name))
     table, hidden = build.made.table, build.origin.hidden
     ignorant = knows(table, NOTHING, build.made.known.zeros)

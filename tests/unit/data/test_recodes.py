@@ -17,7 +17,7 @@ from hypothesis import strategies as some
 from sdc.config.table import TableConfig
 from sdc.data.reading import CountedRecords, count_records, read_table
 from sdc.data.source import open_source
-from sdc.data.vocabulary import Problem
+from sdc.data.vocabulary import BadRecord
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 from tests.unit.data.test_reading import write
@@ -169,10 +169,10 @@ def test_bad_records_are_set_aside_and_counted(tmp_path: Path, memory: int) -> N
     settings = TableConfig.model_validate({"path": str(tmp_path), "invalid_records": "exclude", **SETTINGS})
     found = count_records(open_source(faulty(tmp_path)), settings, memory=memory)
     assert named_cells(found.table) == {("x", "low", "p"): 1, ("x", "low", "none"): 1}
-    assert found.set_aside == {("a", Problem.MISSING): 2, ("a", Problem.OUTSIDE): 1, ("b", Problem.UNCOVERED): 1}
+    assert found.set_aside == {("a", BadRecord.MISSING): 2, ("a", BadRecord.OUTSIDE): 1, ("b", BadRecord.UNCOVERED): 1}
     assert found.facts["records"] == 6
     assert found.facts["set_aside"] == 4
-    assert found.facts["reasons"][0] == {"variable": "a", "reason": Problem.MISSING.value, "records": 2}
+    assert found.facts["reasons"][0] == {"variable": "a", "reason": BadRecord.MISSING.value, "records": 2}
 
 
 @pytest.mark.parametrize("memory", [1, 1 << 30])
