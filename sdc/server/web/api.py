@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Any, BinaryIO, TypeVar
 
 from fastapi import APIRouter, Depends, Query
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
+from starlette.background import BackgroundTask
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from sdc.config.server import ServerConfig
 from sdc.model import subtable as st
@@ -126,7 +130,7 @@ def _filled(family: CounterMetricFamily | GaugeMetricFamily, rows: Rows) -> Metr
 
 Found = TypeVar("Found")
 TOTAL = "(total)"
-KEPT_BYTES, MOST_KEPT = 64 << 20, 1 << 20  # of written answers that are kept, and of one of them
+KEPT_BYTES, MOST_KEPT = 1 << 30, 64 << 20  # of files with answers, and of one of them
 FOR_EVER = "max-age=31536000, immutable"
 
 Route = tuple[str, str, Callable[..., Any], Responses]
@@ -154,7 +158,9 @@ class Tables:
 
     desk: DeskLike
     settings: ServerConfig
-    kept: Recent[tuple[SubTable, str, Shape], bytes] = field(default_factory=lambda: Recent(KEPT_BYTES, len))
+    kept: Recent[tuple[SubTable, str, Shape], AnswerFile] = field(
+        default_factory=lambda: Recent(KEPT_BYTES, lambda file: file.size)
+    )
 
     async def ask(self, wanted: bodies.Wanted, request: Request, response: Response) -> bodies.ReplyBody:
         """Asks for a sub-table; what it is given is public for everybody from then on."""
@@ -193,7 +199,7 @@ class Tables:
         zeros: Annotated[bool, Query(description="list cells without records too")] = False,
         totals: Annotated[bool, Query(description="a category (total) for each variable")] = False,
     ) -> Response:
-        """A released sub-table, `A*B.csv`; without a suffix in the format that `Accept` likes best.
+        """A released sub-table, `A*B.csv` or `A,B.csv`; without a suffix in the format that `Accept` likes best.
 
         Of one that was answered in part what is public: a cell that is withheld has the mark of the format.
         """
@@ -223,18 +229,21 @@ class Tables:
             return Response(status_code=304, headers=headers)
         self._check_cells(subtable, shape)
         if kept is None:
-            found = await run_in_threadpool(_begun, self.desk, public, shape, format)
-            if not isinstance(found, bytes):
+            found = await run_in_threadpool(_written, self.desk, public, shape, format)
+            if not isinstance(found, AnswerFile):
+                headers["accept-ranges"] = "none"
                 return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
             kept = found if within is not None else self.kept.get(key, lambda: found)
-        return Response(kept, headers=headers, media_type=format.media_type)
+        held = BackgroundTask(kept.hold)
+        return FileResponse(kept.path, headers=headers, media_type=format.media_type, background=held)
 
     def _parsed(self, name: str) -> tuple[SubTable, str | None]:
         stem, dot, suffix = name.rpartition(".")
         # names of variables may have dots
-        has_suffix = dot and name.rpartition("*")[2] not in self.desk.schema.names
+        schema = self.desk.schema
+        has_suffix = dot and bodies.names_in(name, schema)[-1] not in schema.names
         text = stem if has_suffix else name
-        subtable = 0 if text == TOTAL else sub_table_of(text.split("*") if text else [], self.desk.schema)
+        subtable = 0 if text == TOTAL else sub_table_of(bodies.names_in(text, schema) if text else [], schema)
         return subtable, suffix if has_suffix else None
 
     def _not_released(self, subtable: SubTable) -> Problem:
@@ -431,19 +440,46 @@ def require_in_part(desk: DeskLike) -> None:
         raise Problem("not-possible", NO_PARTS_HERE)
 
 
-def _begun(desk: DeskLike, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat) -> Any:
-    """The whole answer where it is small, else its pieces."""
+@dataclass(eq=False)
+class AnswerFile:
+    """A written answer in a temporary file, which is removed when nobody uses it any more."""
+
+    path: str
+    size: int
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, Path(self.path).unlink, missing_ok=True)
+
+    def hold(self) -> None:
+        """Do nothing: an answer that calls this at its end keeps the file until then."""
+
+
+def _written(
+    desk: DeskLike, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
+) -> AnswerFile | Iterator[bytes]:
+    """A file with the whole answer, of which clients may read ranges; of a large one its pieces."""
     try:
         written = pieces(Answer(desk.title, public, shape, desk.texts), format)
     except FormatError as error:
         raise Problem("unknown-format", str(error)) from error
-    had, size = list[bytes](), 0
-    for piece in written:
-        had.append(piece)
-        size += len(piece)
-        if size > MOST_KEPT:
-            return chain(had, written)
-    return b"".join(had)
+    try:
+        with NamedTemporaryFile(prefix="sdc-answer-", delete=False) as file:
+            kept = AnswerFile(file.name, 0)
+            for piece in written:
+                file.write(piece)
+                if file.tell() > MOST_KEPT:
+                    file.flush()
+                    return chain(_read(open(file.name, "rb")), written)
+        kept.size = os.stat(kept.path).st_size
+        return kept
+    except OSError:  # the disk is full
+        return pieces(Answer(desk.title, public, shape, desk.texts), format)
+
+
+def _read(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(1 << 20):
+            yield piece
 
 
 def _must_look(request: Request) -> None:

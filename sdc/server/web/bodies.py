@@ -37,6 +37,11 @@ def address_of(subtable: SubTable, schema: Schema) -> str:
     return "*".join(quote(name, safe="") for name in st.names(subtable, schema))
 
 
+def names_in(text: str, schema: Schema) -> Names:
+    """The variables of an address: `A*B`, or `A,B` for clients that take a star for a pattern."""
+    return text.split("*" if "*" in text or text in schema.names else ",")
+
+
 def in_part_of(subtables: Sequence[SubTable], schema: Schema) -> dict[str, list[Names]]:
     """The suppressed tables, where there are any; by their old key too, for one release."""
     return dict.fromkeys(("suppressed_tables", "in_part"), named(subtables, schema)) if subtables else {}

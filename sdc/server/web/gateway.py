@@ -7,13 +7,14 @@ import hmac
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,6 +41,10 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+OPEN_PATHS = ("/api/tables/", "/api/variables", "/api/frontier")
+OPEN_TO_ALL = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
+OPEN_REQUEST_HEADERS = ("If-None-Match", "If-Range", "Range")
+OPEN_HEADERS = ("Accept-Ranges", "Content-Disposition", "Content-Range", "ETag")
 PROXY_SECRET = "x-proxy-secret"
 LOCAL_HOSTS = {*LOOPBACK}
 
@@ -59,6 +64,8 @@ class Gateway:
         connections: Connections | None = None,
     ) -> None:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
+        # what is public to everybody may be read by pages of other sites, without keys
+        self._shared = CORSMiddleware(app, ["*"], ("GET", "HEAD"), OPEN_REQUEST_HEADERS, expose_headers=OPEN_HEADERS)
         self._proxy_secret, self._connections = proxy_secret, connections
         self._hosts = {*LOCAL_HOSTS, urlsplit(settings.url or "").hostname}
         self._is_secure = (settings.url or "").startswith("https")
@@ -80,11 +87,13 @@ class Gateway:
         needs_one = method not in SAFE or _is_page(scope["path"])
         given = secrets.token_urlsafe(16) if needs_one and not cookies.get(BROWSER) else ""
 
+        is_open = self._settings.is_public and scope["path"].startswith(OPEN_PATHS)
+
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _add_headers(message, given, self._is_secure)
+                _add_headers(message, given, self._is_secure, OPEN_TO_ALL if is_open else {})
             elif method == "HEAD":
                 message = {**message, "body": b""}
             await send(message)
@@ -103,7 +112,7 @@ class Gateway:
         try:
             address = self._admit(scope, headers, cookies, given)
             bounded.check_length(headers)
-            await self._app(scope, bounded, sending)
+            await (self._shared if is_open else self._app)(scope, bounded, sending)
         except Problem as problem:
             await answer_problem(scope, problem, sending)
         except Exception as error:
@@ -283,9 +292,9 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-def _add_headers(message: Message, given: str, is_secure: bool) -> None:
+def _add_headers(message: Message, given: str, is_secure: bool, more: Mapping[str, str]) -> None:
     headers = MutableHeaders(scope=message)
-    for name, value in HEADERS.items():
+    for name, value in {**HEADERS, **more}.items():
         headers[name] = value
     # what says nothing else is for one person, now
     headers.setdefault("cache-control", "no-store")

@@ -33,7 +33,7 @@ from sdc.server.desk.outcome import PROBLEMS
 from sdc.server.desk.rules import Simulatable
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from sdc.server.web.api import public_of, require_in_part, waited
-from sdc.server.web.bodies import address_of
+from sdc.server.web.bodies import address_of, names_in
 from sdc.server.web.chart import chart
 from sdc.server.web.problems import Problem
 
@@ -202,7 +202,7 @@ class _Pages:
 
     def table(self, request: Request, label: str, zeros: bool = False, totals: bool = False) -> Response:
         try:
-            subtable = st.parse(label, self.desk.schema)
+            subtable = st.parse("*".join(names_in(label, self.desk.schema)), self.desk.schema)
         except ReleaseError as error:
             return error_page(request, Problem("unknown-variable", str(error), status=404))
         public = public_of(self.desk, subtable)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
+import tempfile
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -20,6 +23,7 @@ from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
+from sdc.server.web import api
 from sdc.server.web.access import Role
 from sdc.server.web.answers import FORMATS
 from sdc.server.web.api import waited
@@ -171,7 +175,7 @@ def test_what_is_released_never_changes(client: TestClient) -> None:
         tag = found.headers["etag"]
         tags.add(tag)
         assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
-        assert found.headers["vary"] == "Accept"
+        assert found.headers["vary"] == "Accept, Origin"
         for header in (tag, f"W/{tag}", f'"x", {tag}', "*"):
             unchanged = client.get(f"/api/tables/{path}", headers={"if-none-match": header})
             assert (unchanged.status_code, unchanged.content) == (304, b"")
@@ -203,6 +207,75 @@ def test_heads(client: TestClient, operator: TestClient) -> None:
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert dict(head.headers) == dict(get.headers)
     assert client.head("/api/operator/frontier").status_code == 403
+
+
+def test_a_part_of_a_file_is_had(client: TestClient) -> None:
+    """As Polars and DuckDB read Parquet by address."""
+    ask(client, *RELEASED)
+    path = "/api/tables/A,B.parquet"
+    whole = client.get(path)
+    size, tag = len(whole.content), whole.headers["etag"]
+    assert (whole.status_code, whole.headers["accept-ranges"]) == (200, "bytes")
+    for text, first, end in (("0-3", 0, 4), ("4-", 4, size), ("-8", size - 8, size), (f"8-{size + 99}", 8, size)):
+        part = client.get(path, headers={"range": f"bytes={text}"})
+        assert (part.status_code, part.content) == (206, whole.content[first:end])
+        assert part.headers["content-range"] == f"bytes {first}-{end - 1}/{size}"
+        assert part.headers["etag"] == tag
+    outside = client.get(path, headers={"range": f"bytes={size}-"})
+    assert (outside.status_code, outside.headers["content-range"]) == (416, f"bytes */{size}")
+    assert client.get(path, headers={"range": "bytes=x-"}).status_code == 400
+    for condition, status in ((tag, 206), ('"another"', 200)):
+        headers = {"range": "bytes=0-3", "if-range": condition}
+        assert client.get(path, headers=headers).status_code == status
+
+
+def test_large_answers_are_streamed_without_ranges(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask(client, *RELEASED)
+    whole = client.get("/api/tables/A*B.csv").content
+    monkeypatch.setattr(api, "MOST_KEPT", 5)
+    found = client.get("/api/tables/A*B.csv?zeros=1", headers={"range": "bytes=0-3"})
+    assert (found.status_code, found.content, found.headers["accept-ranges"]) == (200, whole, "none")
+
+    def full(**_: Any) -> Any:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(api, "NamedTemporaryFile", full)
+    assert client.get("/api/tables/B*A.csv?zeros=true").content == whole
+
+
+def test_answers_in_files_go_away(client: TestClient) -> None:
+    there = set(Path(tempfile.gettempdir()).glob("sdc-answer-*"))
+    kept = api.AnswerFile(str(Path(tempfile.gettempdir()) / "sdc-answer-of-a-test"), 0)
+    Path(kept.path).touch()
+    del kept
+    gc.collect()
+    assert set(Path(tempfile.gettempdir()).glob("sdc-answer-of-*")) - there == set()
+
+
+def test_addresses_without_a_star(client: TestClient) -> None:
+    ask(client, *RELEASED)
+    for comma, star in (("A,B.csv", "A*B.csv"), ("B,A.json", "A*B.json"), ("A.csv", "A.csv")):
+        assert client.get(f"/api/tables/{comma}").text == client.get(f"/api/tables/{star}").text
+    assert client.get("/tables/A,B").status_code == 200
+    assert problem(client.get("/api/tables/A,.csv")) == (400, "unknown-variable")
+
+
+def test_pages_of_other_sites_read_what_is_public_to_everybody(desk: SmallDesk, client: TestClient) -> None:
+    origin, shares = {"origin": "https://evil.example"}, "access-control-allow-origin"
+    for path in ("tables/A.csv", "tables/A*B*C*D*E*F", "variables", "frontier", "frontier/matrix"):
+        for headers in ({}, origin):
+            found = client.get(f"/api/{path}", headers=headers)
+            assert (found.headers[shares], found.headers["cross-origin-resource-policy"]) == ("*", "cross-origin")
+        assert "access-control-allow-credentials" not in found.headers
+    asked = {**origin, "access-control-request-method": "GET", "access-control-request-headers": "range"}
+    assert client.options("/api/tables/A.csv", headers=asked).status_code == 200
+    for method, header in (("POST", "range"), ("GET", "authorization")):
+        asked |= {"access-control-request-method": method, "access-control-request-headers": header}
+        assert client.options("/api/tables/A.csv", headers=asked).status_code == 400
+    closed = server_of(desk, public=False).client("user")
+    others = [client.get("/api/requests", headers=origin), client.get("/", headers=origin)]
+    for found in (*others, closed.get("/api/tables/A.csv", headers=origin)):
+        assert (shares in found.headers, found.headers["cross-origin-resource-policy"]) == (False, "same-origin")
 
 
 # What is down
