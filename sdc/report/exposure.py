@@ -29,11 +29,6 @@ def kinds(bounds: CellBounds, criteria: Criteria) -> npt.NDArray[np.int8]:
     return np.select([bounds.exact, undecided], [0, 2], 1).astype(np.int8)
 
 
-def categories(cell: Iterable[int], schema: Schema) -> list[str]:
-    """The category of each axis, long ones shortened."""
-    return [shorten(category) for category in schema.named(cell).values()]
-
-
 def written(cell: Iterable[int], schema: Schema) -> str:
     """`A=no, B=yes`."""
     named = schema.named(cell).items()

@@ -269,57 +269,6 @@ def _axis_end(bounds: CellBounds, min_width: int) -> int:
     return max(1, int(bounds.counts.max()), min(int(bounds.outer[:, 1].max()), max(wanted, 10)))
 
 
-def width_histogram(bounds: CellBounds, scale: Scale) -> Markup:
-    """At-risk cells by class of width: proved by the inner bounds, and not excluded by the outer ones."""
-    classes, pitch, left, wide = len(scale.edges), 40.0, 200.0, 670.0
-    counted = [np.bincount(scale.classes(w), minlength=classes) for w in (bounds.inner_width, bounds.outer_width)]
-    # one scale for both rows of bars: they are compared with each other
-    largest = max(1, *(int(c.max()) for c in counted))
-    parts = []
-    for k, (label, colour) in enumerate(zip(scale.labels, scale.colours, strict=True)):
-        y = 6 + k * pitch
-        parts.append(svg.text(left - 70, y + 20, label, class_="t strong", anchor="end"))
-        for row, (kind, number) in enumerate(zip(("inner", "outer"), (int(c[k]) for c in counted), strict=True)):
-            top, length = y + row * 16, wide * number / largest
-            parts.append(svg.text(left - 10, top + 12, kind, anchor="end"))
-            if number:
-                style = {"class_": "edge"} if row == 0 else {"class_": "hollow", "stroke": "#51606f"}
-                fill = colour if row == 0 else "#ffffff"
-                parts.append(svg.box(left, top + 2, max(length, 1.5), 12, fill, f"{kind}: {number:,}", **style))
-            parts.append(svg.text(left + length + 8, top + 12, f"{number:,}"))
-    at = 3 + scale.edges.index(scale.min_width) * pitch
-    parts.append(svg.line(0, at, PAGE, at, "required"))
-    parts.append(svg.text(PAGE, at + 14, f"↓ required: {scale.min_width:,} or more", class_="t strong", anchor="end"))
-    return svg.figure(
-        "histogram",
-        PAGE,
-        10 + classes * pitch,
-        "Widths of all at-risk cells",
-        "Two bars a class of widths: how many at-risk cells have their inner width, and their outer width, in it.",
-        parts,
-    )
-
-
-def bracket(low: int, high: int, length: int, limit: int, state: str) -> Markup:
-    """Where bisection stands: the lengths still open, and the one asked about."""
-    wide = 300.0
-
-    def x(value: int) -> float:
-        return 6 + (wide - 12) * value / max(limit, 1)
-
-    words = f"open from {low:,} to {high:,}, asked {length:,}"
-    parts = [svg.element("title", words), svg.line(x(0), 8, x(limit), 8, "grid")]
-    parts.append(svg.box(x(low), 5, max(x(high) - x(low), 1.5), 6, "#c3ccd6"))
-    marks = {
-        "yes": svg.element("circle", cx=x(length), cy=8, r=5, class_="mark safe"),
-        "no": svg.element("path", d=f"M{x(length) - 4:.1f} 4l8 8m0 -8l-8 8", class_="mark unsafe"),
-        "undecided": svg.element("path", d=f"M{x(length):.1f} 2l6 6l-6 6l-6 -6z", class_="mark undecided"),
-    }
-    return svg.element(
-        "svg", *parts, marks[state], viewBox=f"0 0 {wide:.0f} 16", role="img", aria_label=words, class_="bracket"
-    )
-
-
 def _dimension(d: int) -> str:
     return f"dimension {d}"
 

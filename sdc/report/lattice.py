@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,16 +59,9 @@ def levels(widths: CriticalWidths, schema: Schema) -> tuple[Level, ...]:
     return tuple(found)
 
 
-def most_dangerous(
-    widths: CriticalWidths, schema: Schema, limit: int, release: Release | None = None
-) -> list[tuple[SubTable, int]]:
-    """Proper sub-tables by increasing critical width, then decreasing dimension, then number.
-
-    Only those in the release where one is given.
-    """
+def most_dangerous(widths: CriticalWidths, schema: Schema, limit: int) -> list[tuple[SubTable, int]]:
+    """Proper sub-tables by increasing critical width, then decreasing dimension, then number."""
     kept = widths.sub_tables != np.uint64(st.full(len(schema)))
-    if release is not None:
-        kept &= released(widths.sub_tables, release)
     sub_tables, narrow = widths.sub_tables[kept], widths.widths[kept]
     order = np.lexsort((sub_tables, -st.many_ways(sub_tables, schema), narrow))[:limit]
     return list(zip(sub_tables[order].tolist(), narrow[order].tolist(), strict=True))
@@ -114,13 +107,6 @@ class ByDimension:
             else:
                 runs.append([level.least])
         return ByDimension(tuple(known), tuple(map(_one_of_each, runs)), len(known) == max(len(schema.axes) - 2, 0))
-
-    @property
-    def named(self) -> Iterator[tuple[Level, SubTable, SubTable | None]]:
-        """Each level, its sub-table of a chain, and the one above that contains it; None where a chain starts."""
-        one_of_each = [pair for chain in self.chains for pair in zip((None, *chain), chain, strict=False)]
-        for level, (above, subtable) in zip(self.levels, one_of_each, strict=True):
-            yield level, subtable, above
 
     def goes_on(self, k: int, schema: Schema) -> bool:
         """Whether any of the most dangerous sub-tables of a level contains one of the next level."""

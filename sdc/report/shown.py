@@ -18,7 +18,6 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.page_templates import page_templates
 from sdc.report import curve, figures, lattice, svg
-from sdc.report.graphs import extent
 from sdc.report.plot import PAGE
 from sdc.report.scale import Scale
 from sdc.risk.critical_width import CriticalWidths
@@ -92,7 +91,7 @@ def of_frontier(found: Found) -> Figure:
 
 def _frontier(release: Release, schema: Schema) -> Markup:
     pitch = min(WIDEST, (PAGE - 300) / len(schema))
-    top = 14 + 0.72 * max(map(extent, schema.names))
+    top = 14 + 0.72 * max(map(svg.extent, schema.names))
     parts = []
     for v, name in enumerate(schema.names):
         x, y = 10 + (v + 0.5) * pitch, top - 6

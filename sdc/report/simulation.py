@@ -1,4 +1,4 @@
-"""Pages on the rules of a server: rule sets beside each other on random streams, and a history under other rules."""
+"""Pages on the rules of a server: rule sets on random streams, and a history under other rules."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from markupsafe import Markup
 
 from sdc.page_templates import page_templates
 from sdc.report import svg
-from sdc.report.plot import PAGE, Plot, short, ticks
-from sdc.report.sections import number
+from sdc.report.blocks import Block, Cell, Figure, Listing, Text, many, number
+from sdc.report.plot import PAGE, Plot, ticks
 
 COLOURS = ("#1f5f96", "#c2570c", "#6b4c9a", "#2f7d4f", "#a3182a", "#a86d00", "#70a6d0", "#51606f")
 DASHES = (None, "8 4", "2 4", "10 3 2 3")
 MOST_DRAWN = 24  # rule sets
-LEFT, TOP, HEIGHT, KEYS, KEY, ROW = 70.0, 44.0, 330.0, 4, 260.0, 24.0
-BARS = (
-    ("released", "sub-tables released", 1),
-    ("answered_share", "requests answered, in %", 100),
-    ("gini_caused", "Gini of what users caused", 1),
-    ("saturation", "last request that released", 1),
-)
-
+LEFT, TOP, HEIGHT, KEYS, KEY = 70.0, 44.0, 330.0, 4, 260.0
 Facts = Mapping[str, Any]
 
 _TEMPLATES = page_templates("sdc.report")
@@ -33,20 +26,81 @@ def render(facts: Facts) -> str:
     """The page of a simulation: no script, no network, the same bytes for the same facts."""
     every = {one["name"]: one for one in facts["rule_sets"]}
     sets = dict(list(every.items())[:MOST_DRAWN])
-    curves = curve({name: one["curve"] for name, one in sets.items()}, facts["ordered_release"])
-    return _TEMPLATES.get_template("simulation.html.j2").render(
-        facts=facts, curve=curves, bars=bars(sets), rules=_rules(every)
+    drawn = curve({name: one["curve"] for name, one in sets.items()}, facts["ordered_release"])
+    columns = (
+        "Rule set | #Released | #Least | #10 % | #Median | #90 % | #Most | #Of ordered, % | #Answered, % | #Gini, "
+        "caused | #Gini, answered | #Last request that released"
     )
+    rules = _rules(every)
+    refused = {
+        name: ", ".join(f"{rule} {n:.1f}" for rule, n in one["not_answered_by"].items()) for name, one in every.items()
+    }
+    return _page(
+        f"Simulation of server rules: {facts['name']}",
+        Text(
+            f"{facts['records']:,} records on {len(facts['variables'])} variables. At risk: counts from 1 to "
+            f"{facts['small_count']}. Required min width: {facts['min_width']:,}. {many(facts['streams'], 'stream')} "
+            f"({facts['queries']}) of {facts['requests']:,} requests by {facts['users']:,} users, seed "
+            f"{facts['seed']}, the same for each rule set. {facts['first_release']:,} sub-tables are public before the "
+            "first request."
+        ),
+        Text(
+            "The criterion decides last whether a request may be answered, by all answers so far to anybody; the rules "
+            f"refuse more. The ordered search releases {facts['ordered_release']:,} sub-tables at once under the same "
+            "criterion: the difference is the cost of answering first come, first served."
+        ),
+        Figure(drawn, "Sub-tables released over requests: mean of the streams; the band holds eight in ten of them."),
+        Listing("figures", "Means over the streams", columns, list(map(_means, every.values())), is_open=True),
+        Text("Gini 0: every user caused as many releases as every other. Gini near 1: one user caused all."),
+        Listing(
+            "rules",
+            "Rules of each set, and unanswered requests of a stream by rule (myopic is the criterion itself)",
+            "Rule set | Rules | Not answered by",
+            [(name, rules[name], refused[name] or "all were answered") for name in every],
+            is_open=True,
+        ),
+    )
+
+
+def _means(one: Facts) -> list[Cell]:
+    quantiles = (f"{one['released'][key]:g}" for key in ("min", "q10", "median", "q90", "max"))
+    of_ordered = f"{100 * one['of_batch']['mean']:.1f}" if one["of_batch"] else ""
+    ginis = (f"{one[key]['mean']:.2f}" for key in ("gini_caused", "gini_answered"))
+    answered, last = f"{100 * one['answered_share']['mean']:.1f}", f"{one['saturation']['mean']:.0f}"
+    return [one["name"], f"{one['released']['mean']:.2f}", *quantiles, of_ordered, answered, *ginis, last]
 
 
 def render_replay(facts: Facts) -> str:
     """The page of a replay: what was released and could no longer be, as it was and as it would have been."""
     sets = {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}
     drawn = dict(list(sets.items())[:MOST_DRAWN])
-    figures = [trajectories(drawn, name, words) for name, words in (("released", "R(t)"), ("unreleasable", "U(t)"))]
-    return _TEMPLATES.get_template("replay.html.j2").render(
-        facts=facts, sets=sets, figures=figures, rules=_rules(facts["as_it_would_have_been"])
+    rules = {"as it was": "those of the server", **_rules(facts["as_it_would_have_been"])}
+    rows = [
+        (
+            name,
+            one["released"][-1],
+            one["unreleasable"][-1],
+            ", ".join(f"{outcome} {n:,}" for outcome, n in one["outcomes"].items()),
+            rules[name],
+        )
+        for name, one in sets.items()
+    ]
+    columns = "Rule set | #Released | #Unreleasable | Requests | Rules"
+    return _page(
+        "The same requests under other rules",
+        Text(
+            f"{facts['requests']:,} requests by {facts['users']:,} users. Required min width: {facts['min_width']:,}, "
+            f"counts from 1 to {facts['small_count']} are at risk. {facts['as_it_was']['released'][0]:,} sub-tables "
+            "were public before the first request. Users might have asked otherwise, had they been answered otherwise."
+        ),
+        Figure(trajectories(drawn, "released", "R(t)"), "Released sub-tables after each request."),
+        Figure(trajectories(drawn, "unreleasable", "U(t)"), "Sub-tables known to be unreleasable after each request."),
+        Listing("figures", "State at the end; requests by outcome", columns, rows, is_open=True),
     )
+
+
+def _page(title: str, *blocks: Block) -> str:
+    return _TEMPLATES.get_template("simulation.html.j2").render(title=title, blocks=blocks)
 
 
 def _rules(sets: Facts) -> dict[str, str]:
@@ -148,40 +202,3 @@ def _keys(names: Sequence[str]) -> Iterator[Markup]:
         x, y = LEFT + k % KEYS * KEY, 12 + k // KEYS * 22.0
         yield svg.element("polyline", points=f"{x:.1f},{y:.1f} {x + 40:.1f},{y:.1f}", **_style(k))
         yield svg.text(x + 48, y + 4, name if len(name) <= 28 else f"{name[:27]}…")
-
-
-# Bars
-
-
-def bars(sets: Mapping[str, Facts]) -> Markup:
-    """Four panels, in each a bar with the mean of each rule set, and a line from the least to the most of a stream."""
-    wide, high = PAGE / 2, 34 + ROW * len(sets) + 30
-    parts = list[Markup]()
-    for k, (key, words, factor) in enumerate(BARS):
-        left, top = k % 2 * wide, k // 2 * high
-        spreads = {name: {part: factor * value for part, value in one[key].items()} for name, one in sets.items()}
-        parts += _panel(left, top, wide, words, spreads)
-    return svg.figure(
-        "bars",
-        PAGE,
-        2 * high,
-        "Rule sets beside each other",
-        "For each rule set the mean over the streams as a bar, and a line from the least to the most of one stream.",
-        parts,
-    )
-
-
-def _panel(left: float, top: float, wide: float, words: str, spreads: Mapping[str, Facts]) -> Iterator[Markup]:
-    most = max(1e-9, *(spread["max"] for spread in spreads.values()))
-    name_wide, figure_wide = 150.0, 64.0
-    plot = Plot(left + name_wide, top + 30, wide - name_wide - figure_wide - 20, ROW * len(spreads), (0, most), (0, 1))
-    yield svg.text(left, top + 16, words, "t strong")
-    yield from plot.grid(ticks(0, most, 5), ())
-    for k, (name, spread) in enumerate(spreads.items()):
-        y, colour = plot.top + k * ROW + 4, COLOURS[k % len(COLOURS)]
-        yield svg.text(left + name_wide - 8, y + 12, name if len(name) <= 20 else f"{name[:19]}…", anchor="end")
-        title = f"{name}: mean {spread['mean']:.4g}, from {spread['min']:.4g} to {spread['max']:.4g}"
-        yield svg.box(plot.left, y, plot.x(spread["mean"]) - plot.left, ROW - 8, colour, title)
-        middle = y + (ROW - 8) / 2
-        yield svg.line(plot.x(spread["min"]), middle, plot.x(spread["max"]), middle, "range")
-        yield svg.text(plot.left + plot.width + 8, y + 12, short(float(f"{spread['mean']:.3g}")))

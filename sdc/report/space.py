@@ -25,7 +25,7 @@ from sdc.model.state import MOST_LISTED, State, Status, by_dimension, sub_tables
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.page_templates import page_templates
-from sdc.report.sections import number
+from sdc.report.blocks import number
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.refutation import Refutation

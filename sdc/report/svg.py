@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from unicodedata import east_asian_width
 
 from markupsafe import Markup, escape
 
@@ -59,3 +60,17 @@ def figure(name: str, width: float, height: float, title: str, description: str,
         class_="figure",
         id=name,
     )
+
+
+def extent(words: str) -> float:
+    """About how wide the words are, rather more than less."""
+    return sum(_wide(letter) for letter in words)
+
+
+def _wide(letter: str) -> float:
+    if east_asian_width(letter) in "WF":
+        return 13.5
+    # there is no font to ask: a box that is too wide does no harm, one too narrow cuts a name
+    if letter in " ,.:;'|ijlIt()[]f-":
+        return 4.8
+    return 10.5 if letter.isupper() or letter in "mw@%&" else 7.5

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.sharpness import Sharpness
+from sdc.report.blocks import many
 from sdc.report.evidence import AuditEvidence
 from sdc.risk.verdict import Policy, Verdict
 
@@ -27,26 +27,22 @@ class Check:
 
 @dataclass(frozen=True)
 class Opinion:
-    """kind is safe, unsafe, undecided or contradicted; done is released or examined.
-
-    sentences  each with the section that explains it; warnings  too
-    """
+    """The decision: kind is safe, unsafe, undecided or contradicted; done is released or examined."""
 
     kind: str
     done: str
     headline: str
-    sentences: tuple[tuple[str, str], ...]
-    warnings: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
     checks: tuple[Check, ...]
 
 
 def verdict(audit: AuditEvidence) -> Opinion:
-    """What a review board reads first."""
+    """The decision that heads page one."""
     made = tuple(checks(audit))
     kind, headline = _headline(audit, all(check.holds for check in made))
     let_through = kind == "undecided" and audit.policy is Policy.OUTER
     done = "released" if kind == "safe" or let_through else "examined"
-    return Opinion(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
+    return Opinion(kind, done, headline, tuple(_warnings(audit, made)), made)
 
 
 def checks(audit: AuditEvidence) -> Iterator[Check]:
@@ -61,7 +57,7 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
     if len(bounds):
         low, high = int(bounds.inner_width.min()), int(bounds.outer_width.min())
         claimed = audit.assessment.min_width
-        text = f"The min width over the listed bounds, {_width(low, high)}, agrees with the assessment's."
+        text = f"The min width over the listed bounds, {width_of(low, high)}, agrees with the assessment's."
         # both contain the sharp minimum width, so they must meet
         yield Check(text, max(low, claimed[0]) <= min(high, claimed[1]))
     again = _answer(audit)
@@ -114,157 +110,40 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
     if not sound:
         return "contradicted", "Do not publish: the evidence contradicts itself"
     if audit.assessment.releasable:
-        own = " and every small cell of sub-tables in part" * (audit.assessment.in_part is not None)
+        own = " and every small cell of suppressed tables" * (audit.assessment.in_part is not None)
         return "safe", f"Releasable: proved for every at-risk cell{own}"
     if audit.assessment.broken is not None:
         return "unsafe", f"Not releasable: {audit.assessment.broken.text}"
     if audit.assessment.releasable is False:
         return "unsafe", "Not releasable: an at-risk cell is too narrow"
-    what = "some at-risk cells" if audit.assessment.undecided_cells else "some small cells of sub-tables in part"
+    what = "some at-risk cells" if audit.assessment.undecided_cells else "some small cells of suppressed tables"
     if audit.policy is Policy.OUTER:
         return "undecided", f"Released without proof: {what} are undecided"
     return "undecided", f"Not releasable: {what} are undecided, and undecided is treated as unsafe"
 
 
-def _how_partly(audit: AuditEvidence) -> str:
-    """Those that are public in part, now or from before, and those that are rounded."""
-    facts = [*audit.found.suppressed_tables.facts, *audit.known.published]
-    nothing = np.concatenate(
-        [fact.intervals.suppressed(audit.known.total) for fact in facts if fact.intervals is not None]
-    )
-    kinds = {"withheld in part": nothing.any(), "rounded": not nothing.all()}
-    return " or ".join(kind for kind, is_so in kinds.items() if is_so)
-
-
-def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
-    """Each with the section that explains it."""
-    release, found, required = audit.published, audit.assessment, audit.min_width
-    frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
-    with_total, without = audit.sub_tables_with_total, audit.sub_tables
-    tables = audit.found.suppressed_tables.tables
-    rounded = sum(part.base > 0 for part in tables)
-    parts = len(tables) - rounded
-    exact = "as exact counts, without noise or suppression"
-    yield (
-        f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of "
-        f"{audit.possible:,} with it. They are the {frontier} and everything within, "
-        f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}.",
-        "released",
-    )
-    if parts:
-        hidden = sum(len(part.suppressed) for part in tables)
-        shares = sorted(one.share for one in audit.found.suppressed)
-        yield (
-            f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
-            f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld.{_hidden(shares)}",
-            "withheld",
-        )
-    if rounded:
-        many = f"{rounded:,} sub-table{'s' * (rounded != 1)} {'go' if rounded > 1 else 'goes'}"
-        yield f"Beside them {many} out rounded.", "frontier"
-    if not found.at_risk_cells:
-        small = audit.small_count
-        keeps = "every release keeps the criterion" if not audit.criteria.rules else "every cell keeps the width"
-        yield f"The table has no at-risk cell (no count from 1 to {small}), so that {keeps}.", "cells"
-        return
-    yield (
-        f"At risk are the {_cells(found.at_risk_cells)} of the full table with a count from 1 to {audit.small_count}. "
-        f"The narrowest interval that an intruder can derive for any of them from the whole release"
-        f"{' and what was published before' * bool(audit.origin.sources)} is proved to have a width of "
-        f"{_width(*found.min_width)}; required is at least {required:,}.",
-        "cells",
-    )
-    if found.sharpness is not None:
-        yield _sharp(found.sharpness, audit.config.seconds_to_sharpen), "cells"
-    if found.in_part is not None:
-        yield (
-            f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
-            f"publication implies, with a count from 1 to {audit.criteria.primary_count}, must keep a width of "
-            f"{required:,} too; of {found.in_part.unproven:,} that is not shown.",
-            "withheld" if parts else "cells",
-        )
-    if found.likely is not None:
-        likely = found.likely
-        yield (
-            f"Beside its width the release keeps a limit on what it makes likely: {likely.text}."
-            if likely.is_kept
-            else f"It does not keep its limit on what it makes likely: {likely.text}.",
-            "likely" if audit.posteriors else "glossary",
-        )
-    yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}", "cells"
-
-
-def _hidden(shares: list[float]) -> str:
-    """Which share of the records the withheld cells of each table hold; ascending."""
-    if not shares:
-        return ""
-    if len(shares) == 1:
-        return f" They hold {shares[0]:.1%} of the records."
-    mean = sum(shares) / len(shares)
-    return f" Those of one table hold {shares[0]:.1%} to {shares[-1]:.1%} of the records, {mean:.1%} on average."
-
-
-def _small(number: int) -> str:
-    return f"{number:,} small cell{'s' * (number != 1)}"
-
-
-def _sharp(found: Sharpness, seconds: float | None) -> str:
-    """How many cells have sharp bounds, what is known of the others, and what the budget was."""
-    if found.sharp == found.cells:
-        return "The bounds of all of them are sharp: the least and the largest count that the release allows."
-    return (
-        f"The bounds of {found.sharp:,} of them are sharp: the least and the largest count that the release allows. "
-        f"Those of the other {found.cells - found.sharp:,} are bracketed by an outer and an inner interval, "
-        f"within a budget of {seconds:g} seconds of a reference core."
-    )
-
-
-def _treatment(audit: AuditEvidence) -> str:
-    if not audit.assessment.undecided_cells:
-        return " For every at-risk cell one of the two proofs succeeded." if audit.assessment.releasable else ""
+def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[str]:
+    yield from (f"This check failed: {check.text}" for check in done if not check.holds)
+    found = audit.assessment
     if audit.policy is Policy.OUTER:
-        return " Neither proof succeeded there; the policy “outer” lets that through."
-    return " Neither proof succeeded there; under the policy “refuse” undecided is treated as unsafe."
-
-
-def _undecided_steps(audit: AuditEvidence) -> str:
-    if not audit.found.steps:
-        return ""
-    steps = sum(step.answer is None for step in audit.found.steps)
-    if not steps:
-        return " No question that the search recorded stayed undecided."
-    treated = "let through" if audit.policy is Policy.OUTER else "treated as unsafe and refused"
-    questions = f"{steps:,} question{'s' * (steps != 1)}"
-    return f" In the search {questions} stayed undecided, {treated} (policy “{audit.policy.value}”)."
-
-
-def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[tuple[str, str]]:
-    for check in done:
-        if not check.holds:
-            yield f"This check failed: {check.text}", "checks"
-    if audit.policy is Policy.OUTER:
-        yield (
-            "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release. "
-            f"{audit.assessment.undecided_cells:,} of {_cells(audit.assessment.at_risk_cells)} at risk rest on no "
-            f"proof{_unproven_in_part(audit)}. Set it to “refuse” for a release that is proved.",
-            "checks",
+        part = found.in_part
+        small = (
+            "" if part is None else f", and {part.unproven:,} of {many(part.cells, 'small cell')} of suppressed tables"
         )
-    for one in audit.found.suppressed:
-        if one.warning:
-            yield one.warning, "withheld"
+        yield (
+            "This build accepts undecided cells (risk.accept_undecided). "
+            f"{found.undecided_cells:,} of {_cells(found.at_risk_cells)} at risk rest on no proof{small}. Without that "
+            "setting a release is proved."
+        )
+    yield from (one.warning for one in audit.found.suppressed if one.warning)
 
 
-def _unproven_in_part(audit: AuditEvidence) -> str:
-    found = audit.assessment.in_part
-    return "" if found is None else f", and {found.unproven:,} of {_small(found.cells)} of sub-tables in part"
-
-
-def _width(low: int, high: int) -> str:
+def width_of(low: int, high: int) -> str:
     return f"exactly {low:,}" if low == high else f"at least {low:,} and at most {high:,}"
 
 
 def _cells(number: int) -> str:
-    return f"{number:,} cell{'s' * (number != 1)}"
+    return many(number, "cell")
 
 
 def _said(answer: bool | None) -> str:

@@ -196,7 +196,6 @@ ITEMS = (
         f"The best decomposable release of the Czech table at width {WIDTH} by annealing, of 64 with the grand total.",
         48,
         lambda sources: sources.annealed.sub_tables_with_total,
-        draw=lambda sources, _: pictures.annealing(sources.annealed.trace),
     ),
     Item(
         "kdsf-equation-5",
@@ -233,7 +232,6 @@ ITEMS = (
         "Sub-tables of the decomposable release for width 3, counted from its printed frontier.",
         {"sub-tables": 351, "of 7 to 1 variables": [2, 18, 61, 105, 100, 52, 13]},
         lambda _: _by_dimension(3),
-        draw=lambda _, __: pictures.tree(_graph(3)),
     ),
     Item(
         "kdsf-cps-3-frontier",

@@ -8,15 +8,13 @@ from markupsafe import Markup
 
 from sdc import api
 from sdc.model import subtable as st
-from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import NOTHING, Release
-from sdc.report import chains, curve, figures, graphs, lattice, svg
+from sdc.report import curve, figures, lattice, svg
 from sdc.report.plot import PAGE, Plot
 from sdc.report.scale import Scale
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.search.decomposable import TraceRow
-from tests.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
+from tests.papers.sources import CZECH, SMALL_COUNT, WIDTH
 
 CRITERIA = Criteria.of(SMALL_COUNT, WIDTH)
 DRAWS = 500
@@ -45,16 +43,6 @@ def matrix(release: Release) -> Markup:
     body = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(row)) for row in rows)
     inside = Markup("<caption>The released frontier</caption><thead><tr>{}</tr></thead><tbody>{}</tbody>")
     return Markup('<table class="frontier">{}</table>').format(inside.format(header, body))
-
-
-def annealing(trace: Sequence[TraceRow]) -> Markup:
-    """The utility of each chain by step."""
-    return chains.utility_by_step(chains.by_chain(trace))
-
-
-def tree(graph: DecomposableGraph) -> Markup:
-    """A junction tree over the CPS attributes."""
-    return graphs.junction_tree(graph, CPS)
 
 
 def risk_utility() -> Markup:

@@ -115,7 +115,9 @@ def outputs(build: Build, where: str) -> str:
             if stage.name == "confidential":
                 report = (build.folder.stage(stage.name) / "report.html").read_text()
                 if where == "report":
-                    return re.sub(r'<h2 id="(all-)?settings">.*?(?=<h2|$)|[0-9a-f]{16,}', "", report, flags=re.DOTALL)
+                    return re.sub(
+                        r'<table class="search" id="settings">.*?</table>|[0-9a-f]{16,}', "", report, flags=re.DOTALL
+                    )
     return f"no stage {where}"
 
 

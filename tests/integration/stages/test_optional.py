@@ -200,7 +200,7 @@ def test_what_refusals_tell(config: Config, tmp_path: Path) -> None:
     found = read_refusals(build.folder.stage("posterior"))
     assert (found.feasible_tables, found.alike, found.reason) == (52, 35, None)
     assert (found.possible.tolist(), found.left.tolist()) == ([[0, 5]], [[0, 4]])
-    assert "Of the 52 that agree with it 35 lead to it" in report_of(build)
+    assert "52 tables agree with the release, and 35 of these lead to it" in report_of(build)
     build, statuses = made(config(posterior={"refusals": 51}, **small))
     assert redone(statuses) == ["posterior", "confidential"]
     assert "more than 51 tables agree" in str(read_refusals(build.folder.stage("posterior")).reason)

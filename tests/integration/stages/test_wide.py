@@ -39,7 +39,7 @@ def test_the_floor_is_chosen_and_said(built: tuple[Build, list[str]]) -> None:
     assert f"widths: {cut}" in said
     page = report_of(build)
     assert f"{cut}; the search asked about none of the others." in page
-    assert f"{cut}. Of every other one no width is listed." in page
+    assert f": {cut}. No width of any other is listed." in page
     assert document_of(build, "search", "search.json")["reason"].startswith(cut)
 
 

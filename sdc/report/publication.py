@@ -1,0 +1,328 @@
+"""The section on what is published: whole tables, suppressed, recoded and rounded ones, totals, and their utility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.fact import Fact
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.protect.one_table import least_suppressed
+from sdc.report import curve
+from sdc.report.blocks import Block, Cell, Figure, Listing, Text, amount, few, many, number
+from sdc.report.evidence import AuditEvidence
+from sdc.report.exposure import shorten
+from sdc.report.published import PublishedTable
+from sdc.search.curve import CurvePoint, LikelyPoint
+
+MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
+MOST_FRONTIER, MOST_POINTS = 200, 200
+MOST_NAMED = 20
+MOST_FACTS = 12
+
+
+def blocks(audit: AuditEvidence, tables: list[PublishedTable]) -> Iterator[Block]:
+    """What the section shows."""
+    columns = "#Dimension | #Possible | #In the release | #Share"
+    yield Listing("by-dimension", "Sub-tables by dimension", columns, by_dimension(audit), is_open=True)
+    columns = "Table | #Dimension | #Cells | #Critical width | #Small counts | #Zeros | #Groups | Variable of groups"
+    rows = frontier(audit, {one.subtable: one for one in tables})
+    title = "Published tables: the released frontier. Every sub-table within one of them is released with it"
+    yield Listing("frontier", title, columns, rows, len(audit.published.frontier), "release/")
+    yield from _suppressed(audit)
+    yield from _recoded(audit)
+    yield from _weighted(audit)
+    if sentences := before(audit):
+        yield Text(" ".join(sentences), "before")
+    yield from _utility(audit.utility or {})
+    yield from _curve(audit)
+
+
+def by_dimension(audit: AuditEvidence) -> list[tuple[str, int, int, str]]:
+    """From the one-way sub-tables up; of many variables, what is above the release in one row."""
+    schema = audit.table.schema
+    possible, counts = audit.everything.by_dimension(schema), audit.published.by_dimension(schema)
+    most = len(possible) - 1
+    # of 63 variables most dimensions hold nothing that was released
+    shown = most if most <= MOST_DIMENSIONS else min(len(counts), most)
+    padded = [*counts, *[0] * most]
+    found = [(str(d), possible[d], padded[d]) for d in range(1, shown + 1)]
+    if shown < most:
+        found.append((f"{shown + 1} to {most}", sum(possible[shown + 1 :]), 0))
+    found.append(("without the total", audit.possible - 1, audit.sub_tables))
+    found.append(("with the total", audit.possible, audit.sub_tables_with_total))
+    return [(*row, f"{100 * row[2] / row[1]:.1f} %") for row in found]
+
+
+def frontier(audit: AuditEvidence, shows: Mapping[SubTable, PublishedTable]) -> list[tuple[Cell, ...]]:
+    """The first of the released frontier, with its critical widths and what each table shows."""
+    known, schema = audit.widths.by_sub_table(), audit.table.schema
+    rows = list[tuple[Cell, ...]]()
+    for t in audit.published.frontier[:MOST_FRONTIER]:
+        # widths are those of a sub-table with its hidden levels
+        width, one = known.get(schema.levels.closed(t)), shows.get(t)
+        seen: tuple[Cell, ...] = (
+            (one.small, one.zeros, one.groups, shorten(one.variables, 70)) if one else (0, 0, 0, "")
+        )
+        rows.append((st.label(t, schema), st.ways(t, schema), number(st.cells(t, schema)), width, *seen))
+    return rows
+
+
+# Tables that are not published whole
+
+
+def _suppressed(audit: AuditEvidence) -> Iterator[Block]:
+    """Suppressed cells of each table, and the largest of them with those that each protects."""
+    parts, schema = audit.found.suppressed_tables, audit.table.schema
+    known = audit.known.plus(audit.found.release).plus_facts(parts.facts)
+    primary = audit.criteria.primary_cells(audit.table, known, parts.before(audit.known))
+    kept = {view: places for view, _, places in primary.of_views(schema)}
+    largest = {one.sub_table: one.largest for one in audit.found.suppressed}
+    rows: list[tuple[Cell, ...]] = []
+    notes, protecting = list[str](), list[tuple[Cell, ...]]()
+    for part in parts.tables:
+        fact = part.fact
+        if part.base or fact.intervals is None:
+            continue
+        counts = audit.table.marginal(fact.view).count_at(fact.intervals.cells)
+        small = int(((counts > 0) & (counts <= audit.criteria.primary_count)).sum())
+        protected, label = kept.get(fact.view, np.zeros(0, np.int64)), st.label(fact.view, schema)
+        least, share = _least(audit, fact.view, protected), f"{100 * counts.sum() / audit.table.total:.1f} %"
+        numbers = len(counts), least, int(counts.sum()), share, int(counts.max()), small, small - len(protected)
+        rows.append((label, st.cells(fact.view, schema), *numbers))
+        notes += [_as_before(audit, fact, label)]
+        why = audit.found.required.why(fact.view) if audit.found.required else ""
+        notes += [f"{label} is not releasable whole: {why}."] * bool(why)
+        protecting += [(label, cell.text) for cell in largest.get(label, ())]
+    if not rows:
+        return
+    columns = "Table | #Cells | #Suppressed | #At least | #Records in them | #Share | #Largest | #Small | #Implied"
+    yield Listing("suppressed", "Suppressed cells", columns, rows, is_open=True)
+    yield Text(
+        f"A cell is suppressed if it is small, with a count from 1 to {audit.small_count:,}, or if it protects others. "
+        "“At least” is the smallest number of suppressions that the small cells need. “Implied” small cells are too "
+        f"narrow by the other public tables, whatever is suppressed. {' '.join(filter(None, notes))}"
+    )
+    if protecting:
+        yield Listing(
+            "largest", "Largest suppressed cells, and the cells that each protects", "Table | Cell", protecting
+        )
+
+
+def _least(audit: AuditEvidence, view: SubTable, places: npt.NDArray[np.int64]) -> int:
+    """How many cells of a sub-table have to be suppressed at least, given the other tables."""
+    schema, known = audit.table.schema, audit.known.plus(audit.found.release)
+    small = np.zeros(schema.restrict(st.members(view)).keys.sizes, np.bool_)
+    small.reshape(-1)[places] = True
+    axes = [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
+    return least_suppressed(small, [view & ~own in known.release for own in axes])
+
+
+def _as_before(audit: AuditEvidence, fact: Fact, label: str) -> str:
+    """How many cells are suppressed that an earlier edition suppressed, and the names of others."""
+    if fact.view not in audit.again:
+        return ""
+    assert fact.intervals is not None
+    inside = audit.table.schema.restrict(st.members(fact.view))
+    before = np.isin(inside.keys.pack(fact.intervals.cells), audit.again[fact.view])
+    new = fact.intervals.cells[~before]
+    named = f": {few(list(map(inside.written, new)), MOST_NAMED)}" if len(new) else ""
+    return (
+        f"The edition before suppressed {before.sum():,} of the suppressed cells of {label}; {len(new):,} are "
+        f"new{named}."
+    )
+
+
+def _recoded(audit: AuditEvidence) -> Iterator[Block]:
+    """Tables with merged categories, and rounded ones."""
+    schema = audit.table.schema
+    found = audit.origin.coarsened(audit.found.suppressed_required, audit.found.release, schema)
+    rows = [
+        (
+            st.label(view, schema),
+            st.label(coarser, schema),
+            st.cells(view, schema),
+            st.cells(coarser, schema),
+            f"{100 * _in_merged(audit, view, coarser):.1f} %",
+        )
+        for view, coarser in found.items()
+    ]
+    if rows:
+        columns = "Table | Published as | #Cells | #Cells left | #Records in merged categories"
+        yield Listing("coarsened", "Tables with merged categories", columns, rows, is_open=True)
+        yield Text(
+            "The counts of a recoded table are exact. The choice of the merged categories depends on the counts; how "
+            "it was made is taken as unknown to readers."
+        )
+    if words := rounded(audit):
+        yield Text(words, "rounded")
+
+
+def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
+    """Which share of the records is in categories that were merged with others."""
+    levels = audit.table.schema.levels
+    (level,) = st.members(levels.finest(coarser) & ~levels.finest(view))
+    groups = levels.groups[level]
+    records = audit.table.one_way()[levels.axis_of[level]]
+    return float(records[(np.bincount(groups) > 1)[groups]].sum() / records.sum())
+
+
+def rounded(audit: AuditEvidence) -> str:
+    """Which tables are rounded, and what readers know of their counts."""
+    schema = audit.table.schema
+    words = [
+        f"{part.label(schema)} is rounded: readers know that each of its counts"
+        f"{''.join(f', its sums by {st.label(margin.view, schema)}' for margin in part.margins)} and its total became "
+        f"a multiple of {part.base} that is less than {part.base} away."
+        for part in audit.found.suppressed_tables.tables
+        if part.base
+    ]
+    unknown = "How one of the publishable rounded tables was chosen is taken as unknown to readers."
+    return " ".join([*words, unknown]) if words else ""
+
+
+def _weighted(audit: AuditEvidence) -> Iterator[Block]:
+    """Totals of weights that are published, and those that are not."""
+    found, totals, schema = audit.weighted, audit.config.totals, audit.table.schema
+    if found is None or totals is None:
+        return
+    rows = [(st.label(t, schema), "yes") for t in found.totals if t]
+    rows += [(st.label(t, schema), "no") for t in found.withheld]
+    yield Listing(
+        "weighted", "Totals of weights by table", "Table | Published", rows[:MOST_FRONTIER], len(rows), "weighted/"
+    )
+
+
+# Earlier publications
+
+
+def before(audit: AuditEvidence) -> list[str]:
+    """Earlier publications, which are judged together with this one."""
+    if not audit.origin.sources:
+        return []
+    schema, facts = audit.table.schema, audit.known.published
+    known = [element for element in audit.known.release.frontier if element]
+    added = sum(schema.levels.finest(element) & audit.hidden > 0 for element in known)
+    again = sum(element in audit.known.release for element in audit.published.frontier if element)
+    return [
+        f"All is judged together with earlier publications: {'; '.join(audit.origin.sources)}.",
+        f"Their largest tables of all records are {len(known):,}; {added:,} of these have other categories than the "
+        "table, and are added to it as levels that are never published.",
+        *(_fact(fact, schema, audit.known.total) for fact in facts[:MOST_FACTS]),
+        *[f"{len(facts) - MOST_FACTS:,} more tables are known in part."] * (len(facts) > MOST_FACTS),
+        f"Among the tables published now {again:,} were known before, by themselves or by a table that has them.",
+        *both_editions(audit),
+    ]
+
+
+def both_editions(audit: AuditEvidence) -> list[str]:
+    """Sub-tables of both editions; nothing if the one before has no whole table, or has levels of its own."""
+    schema, now = audit.table.schema, audit.published
+    before = audit.known.release.sub_tables(schema)
+    if not before or audit.hidden:
+        return []
+    together = audit.known.release.join(now).sub_tables(schema)
+    return [
+        f"Readers of both have the exact counts of {many(together, 'sub-table')} without the grand total: "
+        f"{together - before:,} from this publication alone, {together - audit.sub_tables:,} from earlier ones alone, "
+        f"and {before + audit.sub_tables - together:,} from each of the two."
+    ]
+
+
+def _fact(fact: Fact, schema: Schema, total: int) -> str:
+    """A table that is known in part: of whose records, how well, and from where."""
+    how = ""
+    if fact.intervals is not None:
+        nothing = int(fact.intervals.suppressed(total).sum())
+        some = len(fact.intervals.cells) - nothing
+        how = f" but for {many(nothing, 'suppressed cell')}" * (nothing > 0)
+        how += f", {many(some, 'count')} of which between two numbers" * (some > 0)
+    return f"{shorten(fact.label(schema))} is known{how}, by {fact.source}."
+
+
+# Utility
+
+
+Utility = Mapping[str, int | float | str | bool]
+MEASURES = {
+    "sub_tables": "sub-tables without the grand total",
+    "sub_tables_with_total": "sub-tables with the grand total",
+    "cells": "cells of all sub-tables together",
+    "degrees_of_freedom": "degrees of freedom: free parameters of the log-linear model besides the total",
+    "weighted": "weighted value: the sum of the sub-tables' weights",
+    "halvings": "value by reconstruction: halvings of the mean squared error of what is known without the release",
+    "mean_squared_error": "mean squared error of a cell of the reconstructed full table, in records squared",
+}
+
+
+def _utility(found: Utility) -> Iterator[Block]:
+    rows = [(name, amount(float(found[key]))) for key, name in MEASURES.items() if key in found]
+    if rows:
+        yield Listing("utility", "Utility", "Measure | #Value", rows, is_open=True)
+    if words := reconstruction(found):
+        yield Text(words, "reconstruction")
+
+
+def reconstruction(found: Utility) -> str:
+    """How the full table was reconstructed and how far off it is; empty if it was not."""
+    if "reconstruction_method" not in found and "mean_squared_error" not in found:
+        return ""
+    method = str(found.get("reconstruction_method", "ipf"))
+    sweeps = f" in {int(found['sweeps']):,} sweeps" if "sweeps" in found else ""
+    how = f"by {'iterative proportional fitting (IPF)' if method == 'ipf' else method}{sweeps}"
+    if method == "closed form":
+        how = "in closed form on the junction tree, which is exact and needs no iteration"
+    words = [f"The full table was reconstructed from the release alone, {how}."]
+    if "mean_squared_error" in found:
+        off = sqrt(float(found["mean_squared_error"]))
+        words.append(f"A cell is off by {off:,.3g} records (root mean square).")
+    if "deviation" in found:
+        words.append(f"The largest deviation from a released count is {float(found['deviation']):,.3g} records.")
+    if found.get("converged") is False:
+        words.append("◇ The iteration did not converge: the error is that of where it stopped.")
+    elif found.get("converged") is True and method != "closed form":
+        words.append("The iteration converged.")
+    return " ".join(words)
+
+
+def _curve(audit: AuditEvidence) -> Iterator[Block]:
+    """The risk-utility curve, and releases under limits on probabilities."""
+    if series := curve.by_series(audit.curve):
+        yield Figure(
+            curve.risk_utility(series, audit.min_width),
+            "Released sub-tables by required width: farther right is safer, farther up releases more. Circle: ordered. "
+            "Triangle: bisection. Square: decomposable. Broad grey line: best. Only the marked widths were evaluated.",
+        )
+        if flat := curve.flat(series):
+            yield Text(f"The longest stretch of each line on which more protection costs nothing: {'; '.join(flat)}.")
+        columns = f"#Counts at risk | #Required width | Method | #Sub-tables | #Utility | #Cells | {_CURVE}"
+        rows = [_point(point) for point in curve.rows(audit.curve)]
+        yield Listing("curve", "Points of the curve", columns, rows, len(audit.curve), "curve/")
+    if points := audit.likely_curve:
+        columns = "Above the threshold | #Sub-tables | #Utility | #Share above | #Largest probability"
+        title = (
+            f"Decomposable releases of min width {audit.min_width:,} under limits on the at-risk cells whose true "
+            f"count is more probable than {points[0].threshold}, law “released”"
+        )
+        yield Listing("likely-curve", title, columns, [_likely_point(point) for point in points])
+
+
+_CURVE = "#Degrees of freedom | #Min width proved"
+
+
+def _point(p: CurvePoint) -> tuple[Cell, ...]:
+    width = "nothing releasable" if p.min_width is None else number(p.min_width)
+    numbers = p.sub_tables, amount(p.value), p.cells, p.degrees_of_freedom
+    return f"1 to {p.small_count:,}", p.min_width_required, p.method, *numbers, width
+
+
+def _likely_point(p: LikelyPoint) -> tuple[Cell, ...]:
+    limit = "no limit" if p.max_above is None else f"at most {100 * p.max_above:g} %"
+    if p.above is None:
+        return f"{limit}: {p.reason}", "", "", "", ""
+    return limit, p.sub_tables, amount(p.value), f"{100 * p.above:.2f} %", f"{p.highest:.4f}"

@@ -1,0 +1,120 @@
+"""The section on the record: what the config says, variables, settings, digests and terms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from markupsafe import Markup
+
+from sdc.model import subtable as st
+from sdc.report.blocks import Block, Cell, Listing, Text
+from sdc.report.evidence import AuditEvidence
+from sdc.report.exposure import shorten
+from sdc.version import VERSION
+
+MOST_CATEGORIES = 200  # of a variable
+MOST_PATTERNS = 200
+FILL = Markup('<span class="fill"></span>')
+
+
+def blocks(audit: AuditEvidence) -> Iterator[Block]:
+    """What the section shows."""
+    yield Listing("about", "Identification", "Field | Value", about(audit), is_open=True)
+    rows = [(f"Digest of {name}", digest) for name, digest in audit.digests.items()]
+    yield Listing("digests", "Digests", "Digest | Value", rows, is_open=True)
+    yield Text(
+        "The same table and settings give this page again, byte for byte. The run's manifest and sdc status have the "
+        "duration of each stage, and which stages were reused."
+    )
+    yield Listing("variables", "Variables and categories", _VARIABLES, list(_variables(audit)))
+    yield Listing("settings", "All settings", "Section | Setting | Value", list(_settings(audit)))
+    if audit.known.zeros:
+        patterns = [(shorten(one, 200),) for one in audit.known.zeros.labels(audit.table.schema)[:MOST_PATTERNS]]
+        total = len(audit.known.zeros.patterns)
+        title = f"Structural zeros: patterns that everybody knows to be impossible, {total:,} in all"
+        yield Listing("structural-zeros", title, "Pattern", patterns, total, "table/")
+    yield Listing("glossary", "Terms", "Term | Meaning", list(_terms(audit)))
+
+
+def about(audit: AuditEvidence) -> list[tuple[str, str]]:
+    """Text of the config about the build, and its software; a line to be filled in by hand for the others."""
+    about, publication = audit.config.report, audit.config.publication
+    code = audit.digests.get("code", "")
+    given = {
+        "Purpose": about.purpose,
+        "Population": publication.population,
+        "Period": publication.period,
+        "Source": publication.source,
+        "Date": about.date,
+        "Prepared by": about.prepared_by,
+        "Contact": publication.contact,
+        "Software": f"sdc {VERSION}" + (f", code {code[:16]}" if code else ""),
+    }
+    return [(name, value or FILL) for name, value in given.items()]
+
+
+_VARIABLES = "Variable | Label | #Categories | "
+
+
+def _variables(audit: AuditEvidence) -> Iterator[tuple[Cell, ...]]:
+    """Every variable with its first categories, by their labels where the config has some."""
+    for variable in audit.table.schema.restrict(st.members(audit.variables)).variables:
+        called = audit.config.labels.variables.get(variable.name)
+        labels: Mapping[str, str] = called.categories if called else {}
+        total = len(variable.categories)
+        named = "; ".join(shorten(labels.get(c, c)) for c in variable.categories[:MOST_CATEGORIES])
+        more = f" … and {total - MOST_CATEGORIES:,} more" * (total > MOST_CATEGORIES)
+        yield shorten(variable.name), shorten((called.label if called else None) or ""), total, named + more
+
+
+def _settings(audit: AuditEvidence) -> Iterator[tuple[str, str, str]]:
+    """The config by section, values as JSON unless they are text."""
+    for section, pairs in audit.settings.items():
+        for key, value in pairs.items():
+            yield section, key, value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _terms(audit: AuditEvidence) -> Iterator[tuple[str, str]]:
+    levels = "" if audit.table.schema.levels.is_flat else ", of a variable and its coarser levels the finest alone"
+    yield "Full table, marginal", "The counts of all records on all variables; a marginal sums some variables out."
+    yield (
+        "Sub-table, dimension",
+        f"A set of the variables, and their number{levels}. The sub-table without variables is the grand total, which "
+        "is always public.",
+    )
+    yield (
+        "Release, released frontier",
+        "A set of sub-tables that has, with each one, every sub-table within it; the frontier is its largest ones.",
+    )
+    yield "At-risk cell", f"A cell of the full table with a count from 1 to {audit.small_count}."
+    yield (
+        "Bounds, width",
+        "The smallest and largest count of a cell over all tables of non-negative integers that agree with the whole "
+        "release; the width is their difference.",
+    )
+    yield "Outer", "An interval that contains the bounds. An outer width below the required one proves a cell unsafe."
+    yield (
+        "Inner",
+        "An interval with both ends reached by tables that agree with the release. An inner width that reaches the "
+        "required one proves a cell safe.",
+    )
+    yield "Exact", "Outer and inner interval are the same: the bounds themselves."
+    yield "Undecided", "The outer width reaches the required one and the inner width does not: neither proof succeeded."
+    yield (
+        "Min width",
+        "The smallest width over the at-risk cells. A release is releasable if it is at least the required one.",
+    )
+    yield (
+        "Critical width",
+        "The min width when one sub-table and the one-way sub-tables of the other variables are released.",
+    )
+    yield "Width threshold", "Critical widths below it are not listed."
+    yield "Candidates, list", "The sub-tables that critical widths and the config allow, by decreasing critical width."
+    yield (
+        "Utility",
+        "The value of a release: the number of its sub-tables, or the sum of their weights if the config gives "
+        "weights.",
+    )
+    if audit.found.graph is not None:
+        yield "Clique", "A largest set of variables every two of which are joined in the graph."

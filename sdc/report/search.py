@@ -1,0 +1,474 @@
+"""The section on the search: its method and questions, what it refused and why, and critical widths."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, combinations, groupby
+
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.report import figures
+from sdc.report.blocks import Block, Figure, Listing, Text, amount, few, interval, many, pairs
+from sdc.report.evidence import AuditEvidence
+from sdc.report.exposure import shorten
+from sdc.report.lattice import ByDimension, letters, levels, most_dangerous, released
+from sdc.report.scale import Scale
+from sdc.risk.refutation import Refutation
+from sdc.risk.verdict import Policy
+from sdc.search.blockers import MOST_BLOCKERS, blockers, near, tried
+from sdc.search.decomposable import TraceRow
+from sdc.search.step import Refused, SearchStep
+
+MOST_ROWS = 200  # of each table: the page stays of bounded size, whatever the table and the search
+MOST_DANGEROUS = 35
+MOST_LETTERS = 120  # of a chain in a sentence
+MOST_ADDED, MOST_SUPPORT = 8, 6
+FOLDER = "search/"
+ANSWERS = {True: "● releasable", False: "✕ refuted", None: "◇ undecided"}
+
+
+def blocks(audit: AuditEvidence) -> Iterator[Block]:
+    """What the section shows."""
+    yield Text(method(audit), "method")
+    if reason := audit.found.reason:
+        yield Text(reason, "best-reason")
+    if candidates := audit.found.candidates:
+        rows = [(one.method, one.sub_tables, one.value, one.min_width) for one in candidates]
+        columns = "Found by | #Sub-tables | #Utility | #Smallest width"
+        yield Listing("candidates", "Releases that were compared", columns, rows, is_open=True)
+    yield from _simulated(audit)
+    yield from _chains(audit.found.trace)
+    if (graph := audit.found.graph) is not None:
+        related = within(graph, audit.found.release, audit.table.schema)
+        yield Text(f"Cliques of the decomposable graph: {graph.text(audit.table.schema)}. {related}", "independence")
+    if sentences := course(audit):
+        treated = "treated as unsafe" if audit.policy is Policy.REFUSE else "accepted (risk.accept_undecided)"
+        yield Text(f"{' '.join(sentences)} An undecided evaluation is {treated}.", "course")
+    yield from _prefixes(audit)
+    yield from _refused(audit)
+    yield from _remedies(audit)
+    yield from _widths(audit)
+
+
+def method(audit: AuditEvidence) -> str:
+    """Which method ran, and what it does."""
+    ran = f"The method that ran is “{audit.config.release.method}”"
+    if not audit.assessment.at_risk_cells:
+        return f"{ran}; no cell is at risk, and nothing had to be searched."
+    return f"{ran}{_METHODS.get(audit.config.release.method, '')}."
+
+
+_METHODS = {
+    "ordered": ": it evaluates the required sub-tables first, then all candidates at once; if they are not releasable "
+    "together, it adds those that fit, in an order by critical width and weight",
+    "bisection": ": it releases the longest releasable prefix of the list by critical width ([KDSF] 5.2)",
+    "decomposable": ": it releases the best decomposable graph that annealing found ([KDSF] 5.1)",
+    "best": ": it takes the best of three releases, by “bisection”, by “ordered”, and by “decomposable” with a greedy "
+    "extension",
+    "optimum": ": a solver proposes releases, best first; each refuted set is excluded from later proposals",
+    "simulatable": ": it takes only decisions that reveal nothing of the table",
+}
+
+
+def _simulated(audit: AuditEvidence) -> Iterator[Block]:
+    if not (steps := audit.found.simulated):
+        return
+    yield Text(
+        "The order of the candidates is public. Each was accepted or refused by tables drawn at random from all that "
+        "agree with the release so far, not by the true table: anyone with the release can repeat every decision, so "
+        "that a refusal reveals nothing of the data. The true table was evaluated once, at the end, for the whole "
+        "release.",
+        "simulated",
+    )
+    rows = [
+        (
+            shorten(st.label(step.added, audit.table.schema)),
+            step.length,
+            "accepted" if step.accepted else "refused",
+            step.breaking,
+        )
+        for step in steps[:MOST_ROWS]
+    ]
+    columns = "Sub-table | #Released before | Decision | #Draws that would break the criterion"
+    yield Listing("decisions", "Simulatable decisions", columns, rows, len(steps), FOLDER)
+
+
+def _chains(trace: Sequence[TraceRow]) -> Iterator[Block]:
+    """Each annealing chain, and whether they agree."""
+    ordered = sorted(trace, key=lambda row: (row.chain, row.round))
+    chains = [list(rows) for _, rows in groupby(ordered, key=lambda row: row.chain)]
+    if not chains:
+        return
+    yield Text(agreement(chains), "agreement")
+    rows = [
+        (
+            f"{chain[-1].chain + 1}",
+            chain[-1].best_value,
+            _best(chain).step,
+            chain[-1].value,
+            chain[-1].step,
+            f"{100 * chain[-1].accepted / max(1, chain[-1].step):.1f} %",
+        )
+        for chain in chains[:MOST_ROWS]
+    ]
+    columns = "#Chain | #Best utility | #Seen by step | #Utility at the end | #Steps | #Accepted"
+    yield Listing("chains", "Annealing chains", columns, rows, len(chains), FOLDER)
+
+
+def _best(chain: Sequence[TraceRow]) -> TraceRow:
+    """The first row with the best utility."""
+    return next(row for row in chain if row.best_value == chain[-1].best_value)
+
+
+def agreement(chains: Sequence[Sequence[TraceRow]]) -> str:
+    """Whether all chains ended with the same best utility."""
+    # equal values are equal floats: a graph's value is rounded to 12 digits for that
+    best = Counter(chain[-1].best_value for chain in chains)
+    made = chains[0][-1].round + 1
+    if len(chains) == 1:
+        return f"One annealing chain ran, so no other confirms its best utility of {amount(max(best))}."
+    if len(best) == 1:
+        since = max(_best(chain).round for chain in chains) + 1
+        return (
+            f"All {len(chains)} annealing chains agree: each found the best utility {amount(max(best))}, the last of "
+            f"them in round {since:,} of {made:,}."
+        )
+    reached = few([f"{amount(value)} by {count}" for value, count in sorted(best.items(), reverse=True)], 10)
+    return (
+        f"The annealing chains do not agree: the best utility is {reached} of {len(chains)} chains after "
+        f"{many(made, 'round')}; more steps may find a better release."
+    )
+
+
+def within(graph: DecomposableGraph, release: Release, schema: Schema) -> str:
+    """How the graph and the release are related."""
+    own = graph.release.closed(schema)
+    if own == release:
+        return "The release is exactly the complete sets of this graph: its cliques are the released frontier."
+    if release.contains(own):
+        more = release.sub_tables(schema) - own.sub_tables(schema)
+        return f"The release has every complete set of this graph and {many(more, 'sub-table')} more."
+    return "The release is not that of this graph: another method found it."
+
+
+# Questions
+
+
+def course(audit: AuditEvidence) -> list[str]:
+    """A sentence for each kind of evaluation, in the order in which they were made."""
+    phases = dict.fromkeys(step.phase for step in audit.found.steps)
+    return [_COURSE[phase](audit, [step for step in audit.found.steps if step.phase == phase]) for phase in phases]
+
+
+def _passed(audit: AuditEvidence, step: SearchStep) -> bool:
+    return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
+
+
+def _required(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
+    passed = sum(_passed(audit, step) for step in steps)
+    return f"The search made {many(len(steps), 'evaluation')} of required sub-tables, and accepted {passed:,}."
+
+
+def _everything(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
+    return f"It evaluated all {steps[0].length:,} candidates at once: {ANSWERS[steps[0].answer][2:]}."
+
+
+def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
+    start = "the release that annealing found"
+    if steps[0].phase == "growth":
+        start = "the grand total" if audit.found.required is None else "the required sub-tables"
+    last = _last_answers(audit, steps)
+    refused = [step.answer for step in last.values() if not _passed(audit, step)]
+    return (
+        f"From {start} on, {len(last):,} sub-tables were tried, many at once and then in parts; by the last answer of "
+        f"each {len(last) - len(refused):,} were added, {refused.count(False):,} refuted, and {refused.count(None):,} "
+        "left undecided."
+    )
+
+
+def _proposals(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
+    refuted = sum(step.answer is False for step in steps)
+    return f"{len(steps):,} sets of sub-tables were proposed or cut down, and {refuted:,} of them refuted."
+
+
+def _bisection(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
+    longest = max((step.length for step in steps if _passed(audit, step)), default=0)
+    required = " together with the required sub-tables" * (audit.found.required is not None)
+    found = f"it is the first {longest:,}" if longest else "there is none"
+    return (
+        f"The list has {len(audit.listed):,} sub-tables. Bisection looked for its longest releasable prefix{required}, "
+        f"in {many(len(steps), 'evaluation')}: {found}."
+    )
+
+
+_COURSE = {
+    "proposal": _proposals,
+    "required": _required,
+    "everything": _everything,
+    "bisection": _bisection,
+    "growth": _additions,
+    "extension": _additions,
+}
+
+
+def _last_answers(audit: AuditEvidence, steps: Iterable[SearchStep]) -> dict[st.SubTable, SearchStep]:
+    """For each sub-table that was tried alone, or was added with others, the step that settled it."""
+    # a refusal of several together says nothing of each; the search asked again with fewer
+    settled = [step for step in steps if len(step.added) == 1 or _passed(audit, step)]
+    return {t: step for step in settled for t in step.added}
+
+
+def _prefixes(audit: AuditEvidence) -> Iterator[Block]:
+    """Every evaluated prefix of the list, with its last sub-table."""
+    steps = [step for step in audit.found.steps if step.phase == "bisection"]
+    if not steps:
+        return
+    known = audit.widths.widths[np.isin(audit.widths.sub_tables, np.array(audit.listed, np.uint64))]
+    rows = [
+        (
+            f"{k}",
+            step.length,
+            st.label(audit.listed[step.length - 1], audit.table.schema),
+            int(known[step.length - 1]),
+            ANSWERS[step.answer],
+            interval(step.min_width),
+            step.undecided_cells,
+        )
+        for k, step in enumerate(steps, 1)
+    ]
+    columns = "#Step | #Prefix length | Last sub-table | #Critical width | Answer | #Min width | #Open cells"
+    yield Listing("bisection", "Evaluated prefixes of the list by critical width", columns, rows, is_open=True)
+
+
+# Refusals
+
+
+def _refused(audit: AuditEvidence) -> Iterator[Block]:
+    refused = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
+    if refused.questions:
+        yield Text(f"Refused questions: {refused.questions:,}; {refused.text}.", "proven-refusals")
+    rows = border(audit)
+    yield Text(
+        f"The unreleasable frontier has {many(len(rows), 'sub-table')}: the smallest that are not released."
+        if rows
+        else "The unreleasable frontier is not known: all sub-tables next to the release are below the width threshold."
+        if audit.widths.floor
+        else "The unreleasable frontier is empty: every sub-table is released."
+    )
+    if rows:
+        columns = "Sub-table | #Critical width | Why it is not released"
+        yield Listing("border", "Unreleasable frontier", columns, rows[:MOST_ROWS], len(rows))
+    yield from _refutations(audit)
+    yield from _blockers(audit)
+
+
+def border(audit: AuditEvidence) -> list[tuple[str, int | None, str]]:
+    """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
+    last = _last_answers(audit, tried(audit.found.steps))
+    known, schema, release = audit.widths.by_sub_table(), audit.table.schema, audit.found.release
+    # candidates from three sides, because all sub-tables outside may be 2^63
+    outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in release]
+    found = [t for t in outside if all(child in release for child in st.children(t, schema))]
+    rows = sorted(found, key=lambda t: (known.get(t, -1), -st.ways(t, schema), t))
+    return [(st.label(t, schema), known.get(t), _reason(t, last.get(t), known.get(t), audit)) for t in rows]
+
+
+def _just_outside(audit: AuditEvidence) -> list[st.SubTable]:
+    """Listed sub-tables below the required width that are released without their first axis."""
+    narrow = audit.widths.sub_tables[
+        ~audit.criteria.width.is_wide(audit.widths.widths) & (audit.widths.sub_tables != 0)
+    ]
+    # the number of the lowest bit, whose axis is the first; of all that are narrow a list would take gigabytes
+    first = np.bitwise_count((narrow & (~narrow + np.uint64(1))) - np.uint64(1))
+    of_axis = np.array(audit.table.schema.levels.of_axis, np.uint64)[first]
+    found: list[st.SubTable] = narrow[released(narrow & ~of_axis, audit.found.release)].tolist()
+    return found
+
+
+def _unjoined(audit: AuditEvidence) -> list[st.SubTable]:
+    """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
+    if audit.found.graph is None:
+        return []
+    two, closed = combinations(range(len(audit.found.graph)), 2), audit.table.schema.levels.closed
+    return [closed(1 << u | 1 << v) for u, v in two if not audit.found.graph.has_edge(u, v)]
+
+
+def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: AuditEvidence) -> str:
+    # not listed because it does not reach the threshold, and so not the required width
+    is_below = width is None and audit.widths.has_all(audit.min_width) and step is None
+    if is_below or (width is not None and not audit.criteria.width.is_wide(width)):
+        return f"refuted: its critical width is below {audit.min_width}"
+    if subtable in audit.on_list:
+        return "after the prefix on the list"
+    if step is None and audit.found.graph is not None:
+        return "not joined in the graph that was found, and not tried alone"
+    if step is None:
+        return "not tried"
+    if step.answer is None:
+        steps, cells = many(step.spent, "step"), many(step.undecided_cells, "cell")
+        return f"undecided: no proof found in {steps}, with {cells} open"
+    outer = f"with the release a cell has outer width {step.min_width[1]}"
+    if step.refutation is None:
+        return f"refuted: {outer}"
+    one = audit.refutations.get(step.refutation)
+    return f"refused, proven: {outer}" + ("" if one is None else f", by {_support(one, audit.table.schema)}")
+
+
+def _support(one: Refutation, schema: Schema) -> str:
+    return few(one.labels(schema), MOST_SUPPORT) or "the grand total alone"
+
+
+def _refutations(audit: AuditEvidence) -> Iterator[Block]:
+    """At-risk cells that are too narrow given some sub-tables, those that refused most first."""
+    questions, schema = Counter(step.refutation for step in audit.found.steps), audit.table.schema
+    ordered = sorted(audit.refutations.values(), key=lambda one: (-questions[one.name], one.name))
+    if not ordered:
+        return
+    yield Text(
+        "Each refutation gives sub-tables that leave an at-risk cell too narrow. It follows in integers from their "
+        "counts, without a solver; sdc verify computes all of them again."
+    )
+    rows = [
+        (
+            one.name,
+            pairs(one.cell, schema),
+            one.count,
+            interval(one.bounds),
+            _support(one, schema),
+            "by the shuttle" if one.upper is None else f"by {many(len(one.upper.of), 'multiplier')}",
+            questions[one.name],
+        )
+        for one in ordered[:MOST_ROWS]
+    ]
+    columns = "Name | Cell | #Count | #Bounds | Given | Proof | #Questions"
+    yield Listing("refutations", "Refutations", columns, rows, len(ordered), FOLDER)
+
+
+def _blockers(audit: AuditEvidence) -> Iterator[Block]:
+    """The cells that refused most, with the occupied cells near them."""
+    found, rows, schema = blockers(audit.found.steps)[:MOST_BLOCKERS], [], audit.table.schema
+    for cell, stopped in found:
+        alone = near(audit.table, cell).alone
+        count = int(audit.table.count_at(np.array([cell], np.uint16))[0])
+        labels = few([st.label(t, schema) for t in stopped], MOST_ADDED)
+        rows.append((pairs(cell, schema), count, int(alone.sum()), int((~alone).sum()), len(stopped), labels))
+    if rows:
+        advice = "; with a section remedies: {} in the config the next run tries such changes" * (
+            audit.remedies is None
+        )
+        yield Text(
+            "A cell with few occupied cells near it can hardly move. Merging its categories, or leaving out a "
+            f"variable, may free the sub-tables that it refused{advice}."
+        )
+        columns = "Cell | #Count | #Occupied at distance 1 | #At distance 2 | #Refused | Sub-tables"
+        yield Listing("blockers", "At-risk cells that refused most", columns, rows)
+
+
+def _remedies(audit: AuditEvidence) -> Iterator[Block]:
+    """Recodes that were tried, and coarser sub-tables in the place of refused ones."""
+    schema = audit.table.schema
+    rows = []
+    for one in audit.remedies or ():
+        merge = " and ".join(f"“{shorten(name)}”" for name in one.recode.names)
+        done, labels = "leave it out" if one.recode.leaves_out else f"merge {merge}", few(_labels(one.freed, schema), 8)
+        numbers = len(one.asked), len(one.freed), one.lost
+        rows.append((schema.names[one.recode.variable], done, *numbers, labels, one.config))
+    columns = "Variable | Recode | #Tried on | #Freed | #Lost | Sub-tables freed | For the config"
+    if rows:
+        yield Listing("remedies", "Recodes that were tried on them", columns, rows)
+    instead = [
+        ("*".join(row["sub_table"]), "*".join(one["sub_table"]), one["lost"], one["config"])
+        for row in audit.redesigns
+        for one in row["instead"]
+    ]
+    if instead:
+        columns = "Refused | Releasable instead | #Fewer cells | For the config"
+        yield Listing("redesigns", "Coarser sub-tables instead of refused ones", columns, instead)
+
+
+def _labels(subtables: Iterable[st.SubTable], schema: Schema) -> list[str]:
+    return [st.label(t, schema) for t in subtables]
+
+
+# Critical widths
+
+
+def _widths(audit: AuditEvidence) -> Iterator[Block]:
+    schema, rows = audit.table.schema, levels(audit.widths, audit.table.schema)
+    listed, required, floor = sum(len(level) for level in rows), audit.min_width, audit.widths.floor
+    yield Text(
+        "The critical width of a sub-table is the min width when it and the one-way sub-tables of the other variables "
+        f"are released, and nothing else. A sub-table with a critical width below {required:,} cannot be in a release "
+        "that has every one-way sub-table; one that reaches it may still be refused together with others."
+    )
+    if floor and audit.widths.cut(required):
+        yield Text(f"Width threshold {floor:,}: {audit.widths.cut(required)}. No width of any other is listed.")
+    elif floor:
+        yield Text(
+            f"Width threshold {floor:,}: only the {listed:,} sub-tables whose critical width reaches it are listed. "
+            "Every other one is below it; its width was not computed."
+        )
+    dangerous = ByDimension.of(rows, schema)
+    if sentence := chain(audit, dangerous):
+        yield Text(sentence, "chain")
+    if rows:
+        scale = Scale.of(required, max(int(level.widths[-1]) for level in rows))
+        drawing = figures.lattice(rows, dangerous, audit.found.release, schema, scale)
+        shape = (
+            "One square a sub-table with its critical width, one row a dimension, narrowest first. ✕: not released."
+            if listed <= figures.MOST_SQUARES
+            else f"All {listed:,} listed sub-tables, one bar a dimension, sorted by critical width."
+        )
+        frames = (
+            " Thick frame: the most dangerous sub-tables of a dimension; the line joins those that contain the next."
+        )
+        yield Figure(figures.legend(scale) + drawing, shape + frames * bool(dangerous.levels))
+    found = [
+        (st.label(t, schema), st.ways(t, schema), width, "● released" if t in audit.found.release else "✕ not released")
+        for t, width in most_dangerous(audit.widths, schema, MOST_DANGEROUS)
+    ]
+    columns = "Sub-table | #Dimension | #Critical width | In the release"
+    if found:
+        yield Listing("dangerous", f"The {len(found)} most dangerous sub-tables", columns, found, listed, "widths/")
+
+
+def chain(audit: AuditEvidence, found: ByDimension) -> str:
+    """Whether the most dangerous sub-tables of all dimensions form a chain, which [KDSF] 5.2 leaves open."""
+    return " ".join(filter(None, [_chain(audit.table.schema, found), _not_known(found)]))
+
+
+def _chain(schema: Schema, found: ByDimension) -> str:
+    if len(found.levels) < 2:
+        return ""
+    high, low = found.levels[0].dimension, found.levels[-1].dimension
+    start = f"The most dangerous sub-tables of dimensions {low} to {high}"
+    if len(found.chains) > 1:
+        return f"{start} do not form a chain. {' '.join(_breaks(schema, found))}"
+    names = " > ".join(letters(t, schema) for t in found.chains[0])
+    return f"{start} form a chain{f': {names}' if len(names) <= MOST_LETTERS else ', which the figure shows'}."
+
+
+def _breaks(schema: Schema, found: ByDimension) -> Iterator[str]:
+    """A sentence for each dimension from which no chain goes on."""
+    ends = accumulate(map(len, found.chains))
+    for k, one in zip(ends, found.chains[:-1], strict=False):
+        first, above, below = (found.levels[at].dimension for at in (k - len(one), k - 1, k))
+        if found.goes_on(k - 1, schema):
+            yield f"No chain from dimension {first} to {above} goes on to dimension {below}."
+        else:
+            yield f"None of dimension {above} contains one of dimension {below}."
+
+
+def _not_known(found: ByDimension) -> str:
+    if found.is_whole:
+        return ""
+    first = found.levels[0].dimension + 1 if found.levels else 2
+    return (
+        f"From dimension {first} on the most dangerous sub-tables are not known, because not all critical widths are "
+        "listed."
+    )
