@@ -18,10 +18,16 @@ from sdc.version import VERSION
 
 REFERENCE = "Reference"
 PARTS = {
-    "Tutorial": "tutorial first_release",
-    "How-to guides": "microdata table release composition single_tables server clusters operations auditors",
-    REFERENCE: "use run_folder publishing capabilities words",
-    "Explanation": "likely trust theory papers",
+    "Tutorial": "tutorial year first_release",
+    "How-to guides": (
+        "microdata recodes hierarchies yearbook protect why composition ledger check weights single_tables "
+        "magnitude notebook server clusters schedules operations backup night auditors"
+    ),
+    REFERENCE: "use python_names table criteria publishing run_folder execution capabilities words",
+    "Explanation": (
+        "guarantee width methods comparison utility likely losses uniques attack trust "
+        "theory proofs bounds facts fits papers papers_shown"
+    ),
 }
 """The four parts, and the pages of each in order; the generated lists end the reference."""
 

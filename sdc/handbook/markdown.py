@@ -67,7 +67,7 @@ def _block(block: re.Match[str], page: str) -> str:
         level = len(signs) + 1
         return f'<h{level} id="{anchor(page, title)}">{_inline(title)}</h{level}>'
     if text.startswith("|"):
-        return _table(text.splitlines())
+        return _table(text.splitlines(), page)
     if ITEM.match(text):
         kind = "ul" if text.startswith("-") else "ol"
         items = "".join(f"<li>{_inline(item.strip())}</li>" for item in ITEM.split(text)[1:])
@@ -80,13 +80,20 @@ def _fence(snippet: Snippet) -> str:
     return f'{label}<pre tabindex="0"><code class="{escape(snippet.kind)}">{escape(snippet.text)}</code></pre>'
 
 
-def _table(lines: list[str]) -> str:
+def _table(lines: list[str], page: str) -> str:
+    """A table; the rows of a glossary, which begin with a strong word, have anchors and are found by the search."""
     head, _, *rows = (_row(line) for line in lines)
-    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows)
     titles = "".join(f"<th>{cell}</th>" for cell in head)
+    body = "".join(
+        f"<tr{_row_anchor(row[0], page)}>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>\n" for row in rows
+    )
     return (
         f'<div class="wide" tabindex="0"><table>\n<thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table></div>'
     )
+
+
+def _row_anchor(cell: str, page: str) -> str:
+    return f' id="{anchor(page, re.sub("<.*?>", "", cell))}"' if cell.startswith("<strong>") else ""
 
 
 def _row(line: str) -> list[str]:

@@ -30,8 +30,13 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 CZECH = ROOT / "configs" / "czech_auto_workers.csv"
 WITH_WORKERS = {name for name, one in COMMANDS.items() if any(option.name == "workers" for option in one.params)}
 AS_WRITTEN = ("clusters.md",)  # the build of the README is one with workers
-BY_THEMSELVES = ("tutorial.md",)  # in a folder of its own, as it says
+FOLDERS = {"tutorial.md": "tutorial", "year.md": "tutorial"}  # in a folder of their own, as they say
+AFTER = {"year.md": "tutorial.md"} | dict.fromkeys(
+    ["ledger.md", "attack.md", "run_folder.md", "auditors.md", "proofs.md", "execution.md"], "first_release.md"
+)
+"""Pages that begin with the folder as another leaves it."""
 IN_THE_NIGHT = scaled(100) == 100
+PERFORMED = ("backup.md", "night.md")
 MANY_DRAWS = "simulatable_release(table, nothing, min_width=6)"
 
 
@@ -92,24 +97,33 @@ def run_pycon(text: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, _ in pages()])
 def test_every_snippet_runs(name: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name in BY_THEMSELVES:
-        folder /= name
-        folder.mkdir()
-        monkeypatch.chdir(folder)
+    """Each page by itself, or after the page that it continues."""
+    if (first := AFTER.get(name)) is not None:
+        perform(first, folder, console, monkeypatch)
+    perform(name, folder, console, monkeypatch)
+
+
+def perform(name: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = folder / f".{name}"
+    if done.exists():
+        return
+    place = folder / FOLDERS.get(name, "")
+    place.mkdir(exist_ok=True)
+    monkeypatch.chdir(place)
     for one in snippets(dict(pages())[name]):
         if one.name:
-            (folder / one.name).parent.mkdir(exist_ok=True)
-            (folder / one.name).write_text(one.text)
+            (place / one.name).parent.mkdir(exist_ok=True)
+            (place / one.name).write_text(one.text)
         elif one.kind == "yaml":
             check_part(one.text)
-        elif one.kind in ("console", "sh") and name == "operations.md":
+        elif one.kind in ("console", "sh") and name in PERFORMED:
             continue  # performed by tests/system/test_operations.py, where there are servers
         elif one.kind == "console":
-            run_console(one.text, folder, console, as_written=name in AS_WRITTEN)
+            run_console(one.text, place, console, as_written=name in AS_WRITTEN)
         elif one.kind == "sh" and name == "auditors.md":
-            run_sh(one.text, folder, console)
+            run_sh(one.text, place, console)
         elif one.kind == "sh":
-            run_shell(one.text, folder)
+            run_shell(one.text, place)
         elif one.kind == "pycon":
             run_pycon(one.text)
         elif one.kind == "sql":
@@ -118,6 +132,7 @@ def test_every_snippet_runs(name: str, folder: Path, console: Console, monkeypat
             assert name == "server.md"  # served behind by tests/system/server/test_proxy.py
         else:
             assert not one.kind, one  # a drawing
+    done.touch()
 
 
 class Events(HTMLParser):
@@ -173,6 +188,30 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
         browser.close()
 
 
+FIRST = {
+    "primary suppression": "words-primary-suppression",
+    "secondary suppression": "words-secondary-suppression",
+    "threshold": "criteria-minimum-frequency-threshold-rule",
+    "minimum frequency": "criteria-minimum-frequency-threshold-rule",
+    "next year": "year-january-next-year-s-edition",
+    "correction": "year-october-a-correction",
+    "linked tables": "words-linked-tables",
+    "singleton": "words-singleton",
+    "p percent": "magnitude-dominance-and-the-p-percent-rule",
+    "dominance": "magnitude-dominance-and-the-p-percent-rule",
+    "global recoding": "recodes",
+    "table redesign": "why-table-redesign-publish-it-in-another-form",
+    "controlled rounding": "words-controlled-rounding",
+    "l-diversity": "criteria-attribute-disclosure-groups-l-diversity",
+    "differential privacy": "comparison",
+    "cell key": "words-cell-key",
+    "structural zeros": "hierarchies",
+    "survey weights": "weights",
+    "choosing a width": "width",
+    "signature": "publishing-the-signature",
+    "differencing": "words-differencing",
+}
+"""Words of the trade, and the part of the handbook that the search lists first."""
 PART = """id => {
     const at = document.getElementById(id), first = at.tagName === "SECTION" ? at.querySelector("h2") : at;
     let text = first.textContent, next = at.tagName === "TR" ? null : first.nextElementSibling;
@@ -186,10 +225,11 @@ def searching(tab: Page) -> None:
     """What is typed is found in every part that has it, in headings first, and followed without a mouse."""
     tab.locator("#search-words").focus()
     for typed, first in (
-        ("reconstruction guesses", "likely-what-a-reconstruction-guesses"),
+        ("reconstruction attack", "attack"),
         ("sdc.attack", "verb-attack"),
         ("attack.seeds", "key-attack.seeds"),
         ("SDC uniques table", "sdc-uniques"),
+        *FIRST.items(),
     ):
         tab.locator("#search-words").fill(typed)
         found = tab.evaluate(FOUND)

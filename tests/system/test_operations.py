@@ -1,4 +1,4 @@
-"""The page of operations: its units are what systemd takes, and its restore drill and its night are performed."""
+"""The pages of operations: units are what systemd takes, and the restore drill and the night are performed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ from tests.helpers.serving import prepare
 from tests.helpers.waiting import wait_until
 from tests.integration.test_handbook import matches
 
-PAGE = dict(pages())["operations.md"]
-UNITS = {one.name: one for one in snippets(PAGE) if one.kind == "ini"}
+UNITS = {one.name: one for one in snippets(dict(pages())["operations.md"]) if one.kind == "ini"}
 SDC = "/opt/sdc/bin/sdc "
 STATUS = "status:"
 
@@ -118,7 +117,7 @@ def with_command(place: Path) -> dict[str, str]:
 
 def drilled(place: Path, meanwhile: str = "") -> subprocess.CompletedProcess[str]:
     """The page's lines in a shell; `meanwhile` comes between what is restored and what is checked."""
-    (drill,) = (one.text for one in snippets(PAGE) if one.kind == "sh")
+    (drill,) = (one.text for one in snippets(dict(pages())["backup.md"]) if one.kind == "sh")
     restored, checks, rest = drill.partition("for manifest")
     command = ["bash", "-ec", f"{restored}\n{meanwhile}\n{checks}{rest}"]
     return subprocess.run(command, cwd=place, env=with_command(place), capture_output=True, text=True, timeout=900)
@@ -173,7 +172,7 @@ def played(script: str, place: Path) -> tuple[str, str]:
 def test_a_strangers_night(tmp_path: Path) -> None:
     """Each command of the transcript ends with the status that it has there, and prints what follows it."""
     shutil.copy(CZECH_CSV, tmp_path)
-    parts = list(snippets(with_free_ports(PAGE.partition("## A stranger's night")[2])))
+    parts = list(snippets(with_free_ports(dict(pages())["night.md"])))
     for one in parts:
         if one.name:
             (tmp_path / one.name).write_text(one.text)

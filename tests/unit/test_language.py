@@ -57,3 +57,56 @@ def test_a_class_name_has_one_meaning() -> None:
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+# The handbook and the README: what STYLE asks of a page that is read once
+
+OLD_PAGES = {"server.md", "run_folder.md"}
+"""Pages that are not rewritten yet."""
+QUOTED = {"words.md"}
+"""The glossary lists earlier words."""
+PAGES = {path.name: path.read_text("utf-8") for path in (ROOT / "README.md", *(ROOT / "sdc" / "handbook").glob("*.md"))}
+LINES, LONGEST = 150, 25
+OLD_WORDS = re.compile(
+    r"(?<![\w-])(?:told|tells|said|wish(?:es)?|whoever|with(?:held|holds?|holding)|in part|hiding|grows?|growth|tryout|"
+    r"coarsen\w*|n-rule|floor|faults?|mend(?:s|ed)?|damaged|soaks|stranger)(?![\w-])",
+    re.IGNORECASE,
+)
+OPENING = re.compile(r"(?:What|Whoever|Where|Of|Beside|By)\b")
+
+
+def prose(text: str) -> str:
+    """A page without its fences, formulas, code and addresses of links."""
+    text = re.sub(r"```.*?```", "\n\n", text, flags=re.DOTALL)
+    return re.sub(
+        r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "CODE", re.sub(r"<math.*?</math>", "x", text, flags=re.DOTALL))
+    )
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of paragraphs, list items and cells; headings and references to works are none."""
+    found = list[str]()
+    for block in re.split(r"\n\s*\n", prose(text)):
+        if not block.startswith("#"):
+            parts = re.split(r"(?<!\\)\||^(?:- |\d+\. )", block, flags=re.MULTILINE)
+            for part in parts:
+                if not part.strip().startswith("**[") and not re.search(r"\b(?:19|20)\d\d, ", part):
+                    words = re.sub(r"[*\[\]_]", "", " ".join(part.split()))
+                    found += re.split(r"(?<=[.:?!]) (?=[A-Z(\"])", words)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - OLD_PAGES))
+def test_a_page_is_short_and_plain(name: str) -> None:
+    """No page above 150 lines, no riddle as an opening, no old word, no sentence above 25 words."""
+    text = PAGES[name]
+    assert text.count("\n") <= LINES
+    assert [one for one in sentences(text) if OPENING.match(one) and not one.endswith("?")] == []
+    assert [one for one in sentences(text) if len(one.split()) > LONGEST] == []
+    if name not in QUOTED:
+        assert OLD_WORDS.findall(prose(text)) == []
+
+
+def test_sentences_are_counted() -> None:
+    text = "# Of titles\n\nWhat it is. A b\nc `d e`.\n\n- By x: Two.\n\n| Of y | z |\n\n```\nOf code.\n```\n"
+    assert [one for one in sentences(text) if one] == ["What it is.", "A b c CODE.", "By x:", "Two.", "Of y", "z"]
