@@ -397,17 +397,6 @@ def test_a_found_release_goes_into_every_verb(found: Found, verb: str, czech: Ta
     assert told(verb, czech, found, **OF_A_RELEASE[verb]) == told(verb, czech, known, **OF_A_RELEASE[verb])
 
 
-def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None:
-    wish = {"require": ["A*B*C*D*F"], "protect": [{"of": "A*B*C*D*F"}]}
-    found = sdc.find_release(czech, "ordered", min_width=6, **wish)
-    whole, known = sdc.knowledge(czech, found.release), sdc.knowledge(czech, found)
-    assert found.suppressed_tables.facts
-    assert known.facts == found.evaluation.knowledge.facts
-    assert whole.facts == ()
-    assert known != whole
-    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).suppressed == 2
-
-
 def test_more_cells_than_can_be_bounded_at_once(tmp_path: Path) -> None:
     names = [f"v{v}" for v in range(21)]
     rows = [",".join(names), ",".join("0" * 21), ",".join("1" * 21)]
@@ -517,13 +506,10 @@ def test_an_argument_of_another_type(verb: str, given: dict[str, Any], message: 
     needed = {
         name
         for name, one in inspect.signature(called).parameters.items()
-        if one.default is one.empty and one.kind is not one.VAR_KEYWORD and name != "folders"
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD
     }
-    more = {name: right[name] for name in needed - {*given}}
-    folders = (given["folders"],) if "folders" in given else ()
-    named = {name: value for name, value in (more | given).items() if name != "folders"}
     with pytest.raises(InputError, match=message):
-        called(*folders, **named)
+        called(**{name: right[name] for name in needed - {*given}}, **given)
 
 
 def test_a_verb_without_a_needed_argument_says_how_it_is_called(czech: Table) -> None:
@@ -547,12 +533,6 @@ def test_rules_hold_at_each_point_of_a_curve(czech: Table) -> None:
     assert none.sub_tables == sdc.find_release(czech, "ordered", min_width=6, attribute_disclosure=rule).sub_tables
     with pytest.raises(ConfigError, match="what was published before may break the rule already"):
         sdc.risk_utility_curve(czech, ["A*B"], **asked, min_frequency=20)
-
-
-# Runs, and what was published
-
-
-# What results say of themselves
 
 
 @pytest.mark.parametrize("method", METHODS)

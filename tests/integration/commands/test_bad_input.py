@@ -5,15 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sdc.model.errors import SdcError
 from sdc.refusal import status_of
 from sdc.stages.build import open_build
 from sdc.storage.run_folder import Manifest, RunFolder, folder_digest
-from tests.helpers.bad_input import FAULTS, GOOD, Fault
+from tests.helpers.bad_input import FAULTS, Fault
 from tests.helpers.builds import CZECH_YAML, built
 from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
 
@@ -104,15 +102,6 @@ def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> N
 )
 def test_bad_options_are_one_message(words: list[object], message: str, sdc: Sdc) -> None:
     sdc(*words, "--json").assert_refused(message)
-
-
-def test_a_folder_of_parts_that_do_not_agree(sdc: Sdc, tmp_path: Path) -> None:
-    sdc("widths", tmp_path, "--json").assert_refused(r"has no parts; give parts of one kind")
-    (tmp_path / "1.csv").write_text(GOOD)
-    (tmp_path / "2.csv").write_text("a,c,count\nx,y,1\n")
-    sdc("widths", tmp_path, "--json").assert_refused(r"2\.csv has the columns a, c, count but 1\.csv has a, b, count")
-    pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "3.parquet")
-    sdc("widths", tmp_path, "--json").assert_refused(r"parts of several kinds \(3\.parquet, 1\.csv\)")
 
 
 def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_release_that_is_not_proven_is_not_published(
 DECOMPOSABLE = ["release", CZECH, "--method", "decomposable", "--steps", "2000", "--chains", "2"]
 
 
-@pytest.mark.parametrize(("min_width", "with_total"), [(6, 48), (10, 48), (11, 32), (31, 28), (53, 24), (65, 22)])
+@pytest.mark.parametrize(("min_width", "with_total"), [(10, 48), (31, 28)])
 def test_the_decomposable_release(min_width: int, with_total: int, sdc: Sdc) -> None:
     """REFERENCE section 2, which checked all 18,154 decomposable graphs on six variables."""
     answer = sdc(*DECOMPOSABLE, "--min-width", min_width, "--seed", "3", "--json")
@@ -164,12 +164,8 @@ def test_weights_and_a_start_graph(sdc: Sdc) -> None:
     ("words", "message"),
     [
         (["--start", "[A,B] [B,C] [C,D] [A,D]"], "not decomposable: the cycle A - B - C - D has no chord; add one, or"),
-        (["--start", "[A,X]"], "unknown variable 'X'; the table has A, B"),
-        (["--start", "A*B"], r"graph 'A\*B' cannot be read; write its cliques as \[a,b\] \[b,c\]"),
         (["--start", "[A,B,C,D,F] [E]"], r"start graph is not releasable at the minimum width 6: .* the clique"),
         (["--min-width", "261"], "261 is not reached even when only the one-way .* an at-risk cell has .*at most"),
-        (["--weight", "X=2"], "weight of 'X': there is no such variable; the table has A, B"),
-        (["--weight", "A*X=2"], r"weight of 'A\*X': .*unknown variable 'X'"),
         (["--weight", "A=0"], r"release\.weights\.variables\.A = 0: should be greater than 0 \(a number more"),
         (["--weight", "A=two"], r"release\.weights\.variables\.A = 'two': should be a valid number"),
     ],

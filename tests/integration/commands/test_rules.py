@@ -240,18 +240,6 @@ def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path
     assert not [row for row in found["cells"] if row["count"] == 1]
 
 
-def test_a_table_below_a_level_is_not_rounded(tmp_path: Path) -> None:
-    write(
-        tmp_path / "h.csv", [["region", "area", "sex", "count"], *([f"r{k // 2}", f"a{k}", "f", 9] for k in range(4))]
-    )
-    table = {"path": "h.csv", "hierarchies": {"geo": ["region", "area"]}}
-    config = tmp_path / "h.yaml"
-    config.write_text(yaml.safe_dump({"name": "h", "table": table, "risk": {"min_width": 1, "small_count": 1}}))
-    with pytest.raises(SdcError, match="area is not rounded, for its sums by region could be far"):
-        sdc("round", config, "area")
-    assert "rounded margins: (total)" in sdc("round", config, "region")
-
-
 def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     rows = [[f"r{k % 2}", "all", f"f{k}", 10 + k] for k in range(8)]
     table = write(tmp_path / "t.csv", [["region", "land", "firm", "sales"], *rows])

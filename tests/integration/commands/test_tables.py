@@ -38,14 +38,6 @@ def test_the_published_critical_widths(sdc: Sdc) -> None:
     assert "1841 records, 63 non-zero of 64 cells" in answer.err
 
 
-def test_a_floor_lists_what_reaches_it(sdc: Sdc) -> None:
-    whole = sdc("widths", CZECH, "--json").document["widths"]
-    cut = sdc("widths", CZECH, "--json", "--floor", "10").document["widths"]
-    assert cut == [entry for entry in whole if entry["critical_width"] >= 10]
-    assert len(cut) == 59
-    assert sdc("widths", CZECH, "--json", "--floor", "261").document["widths"] == []
-
-
 def test_variables_choose_and_order_the_columns(sdc: Sdc) -> None:
     found = sdc("widths", CZECH, "--json", "--variables", "F, E,D,C", "--small-count", "60").document
     assert found["variables"] == ["F", "E", "D", "C"]
@@ -180,9 +172,7 @@ def test_what_is_no_such_table_is_one_message(words: list[str], message: str, sd
     ("more", "min_width", "releasable", "sharp"),
     [
         ([], 9, True, 9),
-        ([], 10, False, 9),
         (["A*B*C*E*F", "B*C*D*E*F"], 4, False, 3),
-        (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 1, True, 1),
     ],
 )
 def test_the_published_assessments(more: list[str], min_width: int, releasable: bool, sharp: int, sdc: Sdc) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sdc.executor import IN_PROCESS
@@ -23,7 +21,6 @@ from sdc.model.errors import (
     SdcError,
 )
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.publication import write_publication
 from sdc.risk.support import Support
@@ -32,7 +29,6 @@ from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import stages
 from sdc.stages.build import Build, Work, open_build
 from sdc.stages.stages import STAGES, Stage, run_all
-from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.verify.run_folder import Verification
 from tests.helpers.builds import (
     NAMES,
@@ -41,14 +37,11 @@ from tests.helpers.builds import (
     assert_nothing_published,
     built,
     document_of,
-    informed,
     made,
     redone,
     report_of,
 )
-from tests.helpers.clearing import cleared_of
 from tests.helpers.folders import contents
-from tests.strategies import czech as czech_table
 
 
 def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...]:
@@ -67,7 +60,7 @@ def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...
 @pytest.mark.parametrize(
     ("name", "after"),
     [
-        *((name, False) for name in NAMES),
+        *((name, False) for name in (NAMES[0], "assessment", "release")),
         ("release", True),
     ],
 )
@@ -95,54 +88,26 @@ def test_a_disk_that_fills_up_is_a_refusal(begun: Build, monkeypatch: pytest.Mon
     assert_nothing_published(begun)
 
 
-def rehashed(folder: Path, change: Callable[[dict[str, Any]], Any], *, hash_of: Path | None = None) -> None:
-    """Changes the metadata, and the hash of a file in it."""
-    file = folder / "datapackage.json"
-    metadata = json.loads(file.read_text())
-    change(metadata)
-    for resource in metadata["resources"]:
-        if hash_of is not None and resource["path"] == hash_of.name:
-            resource["hash"] = "sha256:" + hashlib.sha256(hash_of.read_bytes()).hexdigest()
-    file.write_text(json.dumps(metadata))
-
-
-def one_count_more(folder: Path, suffix: str, *, honest: bool) -> None:
+def one_count_more(folder: Path) -> None:
     """Adds one to a published count; an honest hash hides it from all but the comparison with the table."""
-    path = next(folder.glob(f"001_*{suffix}"))
-    if suffix == ".csv":
-        head, first, *rest = path.read_text().splitlines()
-        cells, count = first.rsplit(",", 1)
-        path.write_text("\n".join([head, f"{cells},{int(count) + 1}", *rest]) + "\n")
-    else:
-        table = pq.read_table(path)
-        counts = table.column("count").to_pylist()
-        pq.write_table(table.set_column(table.num_columns - 1, "count", pa.array([counts[0] + 1, *counts[1:]])), path)
-    if honest:
-        rehashed(folder, lambda metadata: None, hash_of=path)
-
-
-def without_a_resource(metadata: dict[str, Any]) -> None:
-    metadata["resources"] = [one for one in metadata["resources"] if one.get("sub_table") != list("ABCF")]
+    path, file = next(folder.glob("001_*.csv")), folder / "datapackage.json"
+    head, first, *rest = path.read_text().splitlines()
+    cells, count = first.rsplit(",", 1)
+    path.write_text("\n".join([head, f"{cells},{int(count) + 1}", *rest]) + "\n")
+    metadata = json.loads(file.read_text())
+    for resource in metadata["resources"]:
+        if resource["path"] == path.name:
+            resource["hash"] = "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    file.write_text(json.dumps(metadata))
 
 
 @pytest.mark.parametrize(
     ("tamper", "message"),
     [
-        (lambda folder: one_count_more(folder, ".csv", honest=False), r"001_A-B-C-D-E\.csv is not as it was written"),
-        (lambda folder: one_count_more(folder, ".csv", honest=True), r"001_A-B-C-D-E\.csv is not as it was written"),
-        (lambda folder: one_count_more(folder, ".parquet", honest=True), r"001_.*parquet is not as it was written"),
-        (
-            lambda folder: (folder / "004_A-B-C-F.parquet").unlink(),
-            r"004_A-B-C-F\.parquet .*: it is missing; nothing is rel",
-        ),
+        (one_count_more, r"001_A-B-C-D-E\.csv is not as it was written"),
         (lambda folder: (folder / "007_A-B-C-E-F.csv").write_text("A,B,C,E,F,count\n"), r"007_A-B-C-E-F\.csv"),
-        (
-            lambda folder: rehashed(folder, lambda told: told.update(records=1842)),
-            r"datapackage\.json is not as it was written",
-        ),
-        (lambda folder: rehashed(folder, without_a_resource), r"nothing is released|004_A-B-C-F"),
     ],
-    ids=["csv", "csv and hash", "parquet and hash", "file less", "file more", "total", "frontier"],
+    ids=["another count", "file more"],
 )
 def test_files_that_are_not_what_was_assessed_are_refused(
     tamper: Callable[[Path], object], message: str, config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
@@ -160,62 +125,6 @@ def test_files_that_are_not_what_was_assessed_are_refused(
             run_all(begun, IN_PROCESS)
     assert_nothing_published(begun)
     assert redone(made(config())[1]) == ["release"]
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        (lambda release: release.add(0b110111), r"is not as it was written: .*; nothing is released"),
-        (lambda release: Release.of(release.frontier[:-1]), r"B-C-E-F.csv .*: it is missing; nothing is rel"),
-    ],
-    ids=["more", "less"],
-)
-def test_files_that_disclose_another_release_than_was_assessed_are_refused(
-    other: Callable[[Release], Release], message: str, begun: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The writer publishes a sub-table too many or too few, honestly hashed and listed."""
-
-    def write(cleared: Cleared, subject: GateSubject, name: str, folder: Path, **settings: Any) -> None:
-        write_publication(cleared_of(czech_table(), other(cleared.release), subject), subject, name, folder)
-
-    monkeypatch.setattr("sdc.stages.release.write_publication", write)
-    begun.folder.discard("release")
-    with pytest.raises(RunFolderError, match=message):
-        run_all(begun, IN_PROCESS)
-    assert_nothing_published(begun)
-
-
-def without_evidence(folder: Path) -> None:
-    """The assessment's claims stay, and the feasible tables that they rest on are gone."""
-    certificate = json.loads((folder / "certificate.json").read_text())
-    components = [{**component, "differences": 0} for component in certificate["components"]]
-    (folder / "certificate.json").write_text(json.dumps({**certificate, "components": components}))
-
-
-def test_a_release_whose_evidence_has_no_structural_zeros_is_refused(config: Config) -> None:
-    build = open_build(informed(config))
-
-    def forget(text: str) -> None:
-        if text.startswith("release: "):
-            certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
-            certificate = replace(certificate, known=replace(certificate.known, zeros=NO_ZEROS))
-            write_certificate(certificate, build.made.table.schema, build.folder.stage("assessment"))
-
-    with pytest.raises(ReleaseError, match=r"the certificate lacks the structural zero A = yes and .*; nothing is"):
-        run_all(build, IN_PROCESS, forget)
-    assert not list(build.folder.path.glob("release*"))
-
-
-def test_a_release_whose_evidence_is_gone_is_refused(begun: Build) -> None:
-    begun.folder.discard("release")
-
-    def lose(text: str) -> None:
-        if text.startswith("release: "):
-            without_evidence(begun.folder.stage("assessment"))
-
-    with pytest.raises(ReleaseError, match=r"its certificate does not show it of 3 of 3 cells, .* see .*report\.html"):
-        run_all(begun, IN_PROCESS, lose)
-    assert not list(begun.folder.path.glob("release*"))
 
 
 @pytest.fixture

@@ -18,13 +18,9 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import (
-    InputError,
-)
 from sdc.model.release import Release
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
-from sdc.stages.table import check_before
 from sdc.storage.runs import read_run
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import (
@@ -49,18 +45,6 @@ def in_parts(folder: Path, parts: int) -> Path:
     for part in range(parts):
         (folder / f"{part}.csv").write_text("\n".join([header, *lines[part::parts], ""]))
     return folder
-
-
-def test_a_part_that_is_missing_is_refused_before_the_first_stage(config: Config, tmp_path: Path) -> None:
-    folder = in_parts(tmp_path / "parts", 4)
-    expecting = config(table={"path": str(folder), "expect": {"parts": 4}})
-    assert made(expecting)[1]["release"] == "done"
-    (folder / "2.csv").unlink()
-    with pytest.raises(InputError, match=r"has 3 parts, table.expect.parts = 4; give all of them"):
-        check_before(open_build(expecting))
-    with pytest.raises(InputError, match=r"has 3 parts, table.expect.parts = 4"):
-        made(expecting)
-    assert len(list((tmp_path / "runs").glob("*/*"))) == 1
 
 
 def test_fewer_records_than_in_the_last_run_are_warned_of(config: Config, tmp_path: Path) -> None:

@@ -112,14 +112,6 @@ def test_the_same_categories_from_every_format(kind: str, tmp_path: Path) -> Non
         assert read_table(source, missing={"a": "none"}) == expected
 
 
-def test_a_timestamp_with_a_time_of_day() -> None:
-    frame = pa.table({"a": [datetime.datetime(2024, 1, 31, 12)], "b": ["x"]})
-    with pytest.raises(
-        InputError, match="column 'a' has the type timestamp with times of day, which has no categories"
-    ):
-        read_table(frame)
-
-
 def test_whole_numbers_that_are_floats_in_another_part(tmp_path: Path) -> None:
     """As pandas writes parts of which some lack values."""
     for part, values in enumerate([pa.array([1, 2]), pa.array([1.0, None])]):

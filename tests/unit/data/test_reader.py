@@ -119,8 +119,8 @@ def test_what_it_raises_comes_back_without_the_data(own: Reader, part: SourcePar
     assert own.run(process_of, part) == before
 
 
-def test_what_it_prints_is_no_answer(own: Reader, part: SourcePart) -> None:
-    assert own.run(print_and_answer, part) == "answer"
+def test_what_it_prints_is_no_answer(part: SourcePart) -> None:
+    assert READER.run(print_and_answer, part) == "answer"
 
 
 def test_it_leaves_when_it_has_nothing_to_do(own: Reader, part: SourcePart, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,17 +134,17 @@ def test_it_leaves_when_it_has_nothing_to_do(own: Reader, part: SourcePart, monk
     assert own.run(process_of, part) != first
 
 
-def test_bytes_of_a_url_come_from_this_process(own: Reader) -> None:
+def test_bytes_of_a_url_come_from_this_process() -> None:
     """The file system in memory is nowhere else."""
     MemoryFileSystem().pipe("/lent.bin.csv", bytes(range(256)) * 1000)
     (lent,) = open_source("memory://lent.bin.csv").parts
-    assert own.run(content_of, lent, 1000) == (bytes(range(256)) * 1000)[1000:]
+    assert READER.run(content_of, lent, 1000) == (bytes(range(256)) * 1000)[1000:]
     MemoryFileSystem().rm("/lent.bin.csv")
 
 
-def test_several_threads_may_ask(own: Reader, part: SourcePart) -> None:
+def test_several_threads_may_ask(part: SourcePart) -> None:
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(own.run(content_of, part, 0))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(READER.run(content_of, part, 0))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
