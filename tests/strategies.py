@@ -75,13 +75,6 @@ def dense(schema: Schema, counts: list[int]) -> Table:
     return Table.of(schema, every_cell(schema), np.array(counts, np.int64))
 
 
-def dense_counts(table: Table) -> Counts:
-    """The counts of all cells, zeros too, as an array of the schema's sizes."""
-    counts = np.zeros(table.schema.sizes, np.int64)
-    counts[tuple(table.codes.T)] = table.counts
-    return counts
-
-
 def listed(table: Table, known: Knowledge, most: int = 50_000) -> Counts:
     """(tables, cells) all tables that agree with what is known, by `tests.reference`; TooManyTablesError beyond."""
     assert not known.facts, "see `tests.facts`"
@@ -282,7 +275,7 @@ def _changes(draw: hs.DrawFn, table: Table) -> Differences:
 
 def gives_feasible(table: Table, known: Knowledge, cells: Codes, changes: Counts) -> bool:
     """The judge of a difference: each cell once, and the dense table it gives checked marginal by marginal."""
-    before = dense_counts(table)
+    before = table.dense
     after = before.copy()
     np.add.at(after, tuple(cells.T), changes)
     impossible = known.zeros.contains(every_cell(table.schema), table.schema).reshape(before.shape)

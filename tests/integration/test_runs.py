@@ -86,5 +86,3 @@ def test_a_ledger_from_python_has_no_key_in_its_text(tmp_path: Path) -> None:
         == f"{tmp_path}/ledger: 0 publications, the chain holds"
     )
     assert made.to_arrow().column_names == ["number", "published", "name", "table", "folder", "sub_tables"]
-    with pytest.raises(InputError, match="is there already"):
-        sdc.ledger(tmp_path / "ledger", new=True)

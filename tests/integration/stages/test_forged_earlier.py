@@ -44,7 +44,7 @@ from tests.helpers import builds
 from tests.helpers.clearing import cleared_of
 from tests.integration.public.test_check import Told, marginal, part, recoded
 from tests.profiles import scaled
-from tests.strategies import dense, dense_counts, evaluator_of, knows, schema_of
+from tests.strategies import dense, evaluator_of, knows, schema_of
 
 SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, scaled(200, fewest=20)
 LACKING = "the prior knowledge has other sub-tables than table/known.json"
@@ -91,7 +91,7 @@ def told_facts(table: Table, told: Told) -> list[reference.Fact]:
 
 def is_safe(table: Table, release: Release, told: Told) -> bool:
     """Whether every small count keeps its width over all tables with the total, the release and what was told."""
-    counts = dense_counts(table)
+    counts = table.dense
     public = [st.members(element) for element in release.frontier]
     return reference.is_releasable(counts, public, SMALL_COUNT, MIN_WIDTH, told_facts(table, told))
 

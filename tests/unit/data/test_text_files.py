@@ -59,7 +59,6 @@ def refused(path: Path, match: str, **settings: Any) -> InputError:
 def test_another_encoding_than_the_file_has(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", [("a", "b"), ("größe", "2")], encoding="latin-1")
     refused(path, "t.csv, line 2: column 'a' has bytes that are not ascii", csv={"encoding": "ascii"})
-    refused(path, "table.csv.encoding = 'utf-9': it is no encoding", csv={"encoding": "utf-9"})
 
 
 def test_a_column_renamed_is_the_same_variable(tmp_path: Path) -> None:

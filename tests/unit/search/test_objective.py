@@ -24,7 +24,7 @@ from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.halvings import LEAST_ERROR, Halvings, require_listable
 from tests.profiles import scaled
-from tests.strategies import dense_counts, evaluator_of, frontier, knows, schema_of
+from tests.strategies import evaluator_of, frontier, knows, schema_of
 from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, releasable, same
 from tests.unit.utility.test_ipf import textbook
@@ -34,7 +34,7 @@ SHORT: dict[str, Any] = {"steps": 4000, "seed": 1, "objective": "reconstruction"
 
 def error_of(table: Table, release: Release, sweeps: int = 2000) -> float:
     """Mean squared error of IPF on the dense array, from 1 in every cell."""
-    counts = dense_counts(table).astype(float)
+    counts = table.dense.astype(float)
     return float(np.square(counts - textbook(np.ones(counts.shape), counts, release, sweeps)).mean())
 
 
@@ -116,7 +116,7 @@ def test_structural_zeros_are_reconstructed_as_such() -> None:
     zeros = StructuralZeros((((0, (1,)), (1, (2,))),))
     found = annealed_search(evaluator_of(table, 1, zeros=zeros), **SHORT).run()
     assert found.graph.has_edge(0, 1)
-    counts, empty = dense_counts(table).reshape(2, 3, 2, 2), np.ones((2, 3, 2, 2))
+    counts, empty = table.dense.reshape(2, 3, 2, 2), np.ones((2, 3, 2, 2))
     empty[1, 2] = 0
     alone = float(np.square(counts - empty * table.total / empty.sum()).mean())
     value = log2(alone) - log2(max(error_of(table, found.release), LEAST_ERROR))

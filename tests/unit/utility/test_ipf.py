@@ -24,7 +24,6 @@ from tests.strategies import (
     czech,
     decomposable_releases,
     dense,
-    dense_counts,
     every_cell,
     frontier,
     knows,
@@ -63,7 +62,7 @@ def possible(table: Table, known: Knowledge) -> Values:
 
     Begun elsewhere the first sweep is another, and where a cell goes to 0 only slowly the two stay apart for long.
     """
-    counts, found = dense_counts(table), 1.0 - known.zeros.contains(every_cell(table.schema), table.schema)
+    counts, found = table.dense, 1.0 - known.zeros.contains(every_cell(table.schema), table.schema)
     found = found.reshape(table.schema.sizes)
     for element in known.release.frontier:
         others = tuple(v for v in range(counts.ndim) if not st.has(element, v))
@@ -85,7 +84,7 @@ def test_structural_zeros_stay_zero(case: tuple[Table, Knowledge]) -> None:
     assert not at_every_cell(found)[
         known.zeros.contains(every_cell(table.schema), table.schema).reshape(table.schema.sizes)
     ].any()
-    book = textbook(possible(table, known), dense_counts(table), known.release, max(found.sweeps, 2))
+    book = textbook(possible(table, known), table.dense, known.release, max(found.sweeps, 2))
     assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
@@ -95,7 +94,7 @@ def test_fits_the_non_zero_cells_alone(case: tuple[Table, Release]) -> None:
     found = fit(table, release, support="non-zero", stop=LOOSE)
     assert np.array_equal(found.cells, table.codes)
     assert found.method == "ipf"
-    book = textbook(dense_counts(table) > 0, dense_counts(table), release, found.sweeps)
+    book = textbook(table.dense > 0, table.dense, release, found.sweeps)
     assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
@@ -104,7 +103,7 @@ def test_the_largest_deviation_is_that_of_the_values(support: ipf.Support) -> No
     table, release = scattered(), all_ways(5, 2)
     for sweeps in (1, 3, 2000):
         found = fit(table, release, support=support, stop=ipf.Stop(tolerance=0.01, max_sweeps=sweeps))
-        values, counts = at_every_cell(found), dense_counts(table)
+        values, counts = at_every_cell(found), table.dense
         others = [tuple(v for v in range(5) if not st.has(element, v)) for element in release.frontier]
         deviation = max(abs(values.sum(axis=axes) - counts.sum(axis=axes)).max() for axes in others)
         assert found.deviation == pytest.approx(deviation, abs=1e-9)
@@ -122,7 +121,7 @@ def test_the_closed_form_is_the_limit_of_ipf(table: Table, data: hs.DataObject) 
     release = data.draw(decomposable_releases(len(table.schema)))
     found = fit(table, release, stop=LOOSE)
     assert (found.method, found.sweeps, found.converged) == ("closed form", 0, True)
-    book = textbook(np.ones(table.schema.sizes), dense_counts(table), release, SWEEPS)
+    book = textbook(np.ones(table.schema.sizes), table.dense, release, SWEEPS)
     assert at_every_cell(found) == pytest.approx(book, abs=1e-6)
 
 

@@ -33,7 +33,7 @@ from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_wide_enough
 from sdc.weighted.pairs import Pairs, WeightedCertificate
 from tests.facts import agreeing
-from tests.strategies import dense_counts, every_cell, knows, listed
+from tests.strategies import every_cell, knows, listed
 
 SIZES = (2, 2, 3)
 SCHEMA = Schema(tuple(Variable(name, tuple("012"[:size])) for name, size in zip("abc", SIZES, strict=True)))
@@ -99,7 +99,7 @@ def is_shown(table: Table, weights: RecordWeights, counts: npt.NDArray[np.int64]
 def widths(table: Table, weights: RecordWeights, known: Knowledge) -> npt.NDArray[np.int64]:
     """(at-risk cells,) by enumeration, with a program for each feasible table."""
     shown = np.array([t for t in listed(table, known.counts) if is_shown(table, weights, t, known)])
-    counts = dense_counts(table).reshape(-1)
+    counts = table.dense.reshape(-1)
     at_risk = shown[:, (counts > 0) & (counts <= 2)]
     found: npt.NDArray[np.int64] = at_risk.max(axis=0) - at_risk.min(axis=0)
     return found
@@ -107,7 +107,7 @@ def widths(table: Table, weights: RecordWeights, known: Knowledge) -> npt.NDArra
 
 def are_wide(table: Table, weights: RecordWeights, known: Knowledge) -> bool:
     """Whether all `widths` are 1 at least: with a program for feasible tables alone that would show it of one more."""
-    counts = dense_counts(table).reshape(-1)
+    counts = table.dense.reshape(-1)
     assert is_shown(table, weights, counts, known)
     left = (counts > 0) & (counts <= 2)
     for found in agreeing(table, known.release.frontier, known.zeros, known.facts, 1_000_000):
