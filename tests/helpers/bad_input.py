@@ -156,9 +156,6 @@ FAULTS = [
         commands=("run",),
     ),
     Fault(
-        "a second run",
-        r"another run of the same build is using .*; wait until it ends",
-        commands=("run",),
-        status=75,
+        "a second run", r"another run of the same build is using .*; wait until it ends", commands=("run",), status=75
     ),
 ]

@@ -76,12 +76,7 @@ def killed(command: Sequence[str], runs: Path, victims: Sequence[str], expected:
 
 
 def _strike(
-    attempt: subprocess.Popen[bytes],
-    runs: Path,
-    waiting: list[str],
-    expected: Made,
-    rng: random.Random,
-    found: Outcome,
+    attempt: subprocess.Popen[bytes], runs: Path, waiting: list[str], expected: Made, rng: random.Random, found: Outcome
 ) -> bool:
     """Kills the next victims, each when its moment has come; True where that was the driver."""
     seen = len(_events(runs))

@@ -18,13 +18,7 @@ import pytest
 import sdc
 from sdc.api import find_release, risk_utility_curve
 from sdc.config.release import AnnealingConfig, ReleaseConfig
-from sdc.model.errors import (
-    ConfigError,
-    InputError,
-    NotReleasableError,
-    ReleaseError,
-    SdcError,
-)
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
@@ -226,10 +220,7 @@ def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
     assert whole.to_arrow() == one_by_one.to_arrow()
     for words, message in (
         ({}, "min_width is missing: .* such as min_width=3; there is no default"),
-        (
-            {"criteria": sdc.criteria(min_width=6), "min_frequency": 3},
-            "criteria are given, and min_frequency too",
-        ),
+        ({"criteria": sdc.criteria(min_width=6), "min_frequency": 3}, "criteria are given, and min_frequency too"),
         ({"criteria": 6}, "criteria of .* is of the type int; give criteria, which sdc.criteria gives"),
         ({"min_width": None}, "min_width is missing|min_width of .* is of the type NoneType"),
         ({"min_width": 6, "criteria": sdc.criteria(min_width=6)}, "criteria are given, and min_width too"),

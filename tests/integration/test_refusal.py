@@ -144,11 +144,7 @@ def test_a_command_keeps_it_for_the_user(
     ],
 )
 def test_what_nobody_foresaw_is_one_message_too(
-    error: Exception,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with pytest.raises(SystemExit) as ended, as_command():

@@ -14,12 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sdc
-from sdc.model.errors import (
-    IncompleteTableError,
-    InputError,
-    ReleaseError,
-    SdcError,
-)
+from sdc.model.errors import IncompleteTableError, InputError, ReleaseError, SdcError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from tests.helpers.builds import BY_NAME, CZECH_CSV
@@ -105,10 +100,7 @@ def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
         (likely, "3 cells"),
     ):
         assert said in repr(value) == str(value)
-    assert widths.to_arrow().to_pylist()[-1] == {
-        "sub_table": "A*B*C*D*E*F",
-        "critical_width": widths.of(63),
-    }
+    assert widths.to_arrow().to_pylist()[-1] == {"sub_table": "A*B*C*D*E*F", "critical_width": widths.of(63)}
     assert widths.of("F*A*B*C*D") == widths.of(["A", "B", "C", "D", "F"]) == 3
     assert "… and 14 more rows" in widths._repr_html_()
     row = bounds.to_arrow().to_pylist()[0]

@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 
 import sdc
-from sdc.model.errors import (
-    InputError,
-    ReleaseError,
-    RunFolderError,
-    SdcError,
-)
+from sdc.model.errors import InputError, ReleaseError, RunFolderError, SdcError
 from sdc.model.release import release_facts
 from sdc.model.table import Table
 from sdc.stages.finished import Built

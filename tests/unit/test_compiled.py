@@ -188,10 +188,7 @@ print(no_cache(), flush=True)
 
 @pytest.mark.parametrize(
     ("mode", "said"),
-    [
-        (None, "no writable cache.*NUMBA_CACHE_DIR"),
-        (0o777, "is not cached.*every user may write.*NUMBA_CACHE_DIR"),
-    ],
+    [(None, "no writable cache.*NUMBA_CACHE_DIR"), (0o777, "is not cached.*every user may write.*NUMBA_CACHE_DIR")],
 )
 def test_without_a_place_kernels_work_and_one_sentence_says_so(tmp_path: Path, mode: int | None, said: str) -> None:
     """As it is for a user without a cache that can be written, and for one whose cache others can write."""

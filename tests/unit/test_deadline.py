@@ -27,12 +27,7 @@ from tests.strategies import scattered
 from tests.unit.search.test_ordered import FEW_NODES
 
 FEW_STEPS = {"steps": 400, "chains": 2, "annealing": {"rounds": 4, "patience": 0}}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "ordered": {},
-    "bisection": {},
-    "decomposable": FEW_STEPS,
-    "best": FEW_STEPS,
-}
+SETTINGS: dict[str, dict[str, Any]] = {"ordered": {}, "bisection": {}, "decomposable": FEW_STEPS, "best": FEW_STEPS}
 
 
 def found_by(method: str, table: Table, **more: Any) -> FoundRelease:

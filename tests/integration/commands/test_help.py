@@ -85,12 +85,7 @@ def test_help_says_all_that_is_written_of_a_command(sdc: Sdc) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [
-        [],
-        ["publish", CZECH],
-        ["widths"],
-        ["widths", CZECH, "--flor", "3"],
-    ],
+    [[], ["publish", CZECH], ["widths"], ["widths", CZECH, "--flor", "3"]],
     ids=lambda words: " ".join(words[:1] + words[2:]) or "nothing",
 )
 def test_wrong_usage_has_status_2(words: list[str], sdc: Sdc) -> None:

@@ -46,10 +46,7 @@ def test_sample_uniques(sdc: Sdc, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--fraction", "1.5"],
-            r"uniques\.fraction = 1\.5: should be less than or equal to 1 \(the share of",
-        ),
+        (["--fraction", "1.5"], r"uniques\.fraction = 1\.5: should be less than or equal to 1 \(the share of"),
         (["--fraction", "nan"], r"uniques\.fraction = 'nan': should be a valid number"),
         (["--fraction", "0"], r"uniques\.fraction = 0: should be greater than"),
         ([], "does not describe the population; give --fraction, or a config with uniques.fraction or table.weight"),

@@ -125,10 +125,7 @@ def test_a_build_is_verified_with_what_was_set(sdc: Sdc, tmp_path: Path) -> None
             "release t.csv --weight A=2 --weight A*B=3",
             {"release.weights.variables.A": 2, "release.weights.sub_tables.A*B": 3},
         ),
-        (
-            "release t.csv --best-subset --only-required",
-            {"release.on_conflict": "drop", "release.required_only": True},
-        ),
+        ("release t.csv --best-subset --only-required", {"release.on_conflict": "drop", "release.required_only": True}),
         (
             "assess t.csv --loss none=0.1 --loss harm=1",
             {"risk.posterior.losses.intruder.none": 0.1, "risk.posterior.losses.agency.wrong": 1},

@@ -169,11 +169,7 @@ def test_what_is_no_such_table_is_one_message(words: list[str], message: str, sd
 
 
 @pytest.mark.parametrize(
-    ("more", "min_width", "releasable", "sharp"),
-    [
-        ([], 9, True, 9),
-        (["A*B*C*E*F", "B*C*D*E*F"], 4, False, 3),
-    ],
+    ("more", "min_width", "releasable", "sharp"), [([], 9, True, 9), (["A*B*C*E*F", "B*C*D*E*F"], 4, False, 3)]
 )
 def test_the_published_assessments(more: list[str], min_width: int, releasable: bool, sharp: int, sdc: Sdc) -> None:
     words = [word for name in more for word in ("--release", name)]

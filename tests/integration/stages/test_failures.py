@@ -15,11 +15,7 @@ import pytest
 from sdc.executor import IN_PROCESS
 from sdc.feasible.witness_pool import CellRows
 from sdc.model.cell_bounds import Intervals
-from sdc.model.errors import (
-    ReleaseError,
-    RunFolderError,
-    SdcError,
-)
+from sdc.model.errors import ReleaseError, RunFolderError, SdcError
 from sdc.model.release import Release
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.publication import write_publication
@@ -58,11 +54,7 @@ def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...
 
 
 @pytest.mark.parametrize(
-    ("name", "after"),
-    [
-        *((name, False) for name in (NAMES[0], "assessment", "release")),
-        ("release", True),
-    ],
+    ("name", "after"), [*((name, False) for name in (NAMES[0], "assessment", "release")), ("release", True)]
 )
 def test_a_stage_that_fails_publishes_nothing(
     name: str, after: bool, config: Config, finished: Path, monkeypatch: pytest.MonkeyPatch

@@ -109,10 +109,7 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
         lambda run: changed(run / "search" / "search.json", lambda told: told.pop("in_part")),
         "the certificate has other suppressed tables",
     ),
-    "its file is gone": (
-        lambda run: next((run / "release").glob("*_area-age.csv")).unlink(),
-        "is missing|checksums",
-    ),
+    "its file is gone": (lambda run: next((run / "release").glob("*_area-age.csv")).unlink(), "is missing|checksums"),
     "the metadata say less": (
         lambda run: changed(
             run / "release" / "datapackage.json",

@@ -15,11 +15,7 @@ from sdc.api import find_release, posterior, uniques
 from sdc.bounds.enumeration import feasible_tables
 from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.model import subtable as st
-from sdc.model.errors import (
-    ConfigError,
-    InputError,
-    ReleaseError,
-)
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy

@@ -32,13 +32,7 @@ from tests.helpers.yearbook import REQUIRED, config
 from tests.profiles import scaled
 from tests.strategies import scattered
 
-SCHEMA = Schema(
-    (
-        Variable("area", tuple("abcde")),
-        Variable("sex", ("f", "m")),
-        Variable("old", ("no", "yes")),
-    )
-)
+SCHEMA = Schema((Variable("area", tuple("abcde")), Variable("sex", ("f", "m")), Variable("old", ("no", "yes"))))
 BESIDE = ["area*sex", "sex*old"]
 
 

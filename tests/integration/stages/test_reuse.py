@@ -13,11 +13,7 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.intruder import summary as laws_of_stage
-from sdc.model.errors import (
-    InputError,
-    RunFolderError,
-    SdcError,
-)
+from sdc.model.errors import InputError, RunFolderError, SdcError
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import SEARCH, STAGES, SWEEP, run_all, run_stage
 from sdc.verify.run_folder import verify

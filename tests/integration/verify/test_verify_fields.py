@@ -123,11 +123,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "risk": {"min_width": 4, "accept_undecided": True},
         "release": {"refute_cells": 0, "require": ["half*b"], "seconds": 5},
     },
-    "signed": {
-        "table": {"path": str(CZECH_CSV)},
-        "risk": {"min_width": 6},
-        "publication": {"signing_key": "key.pem"},
-    },
+    "signed": {"table": {"path": str(CZECH_CSV)}, "risk": {"min_width": 6}, "publication": {"signing_key": "key.pem"}},
     "weighted": {
         "table": {"path": "records.parquet", "variables": ["a", "b", "c", "d", "e"], "weight": "w"},
         "risk": {"min_width": 4},

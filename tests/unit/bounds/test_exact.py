@@ -242,14 +242,7 @@ def test_large_tables_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "scale"),
-    [
-        ([3] * 3, 10**9),
-        ([3] * 3, 10**12),
-        ([3] * 3, 10**14),
-        ([2] * 5, 10**14),
-        ([2] * 4, 10**9),
-    ],
+    ("sizes", "scale"), [([3] * 3, 10**9), ([3] * 3, 10**12), ([3] * 3, 10**14), ([2] * 5, 10**14), ([2] * 4, 10**9)]
 )
 def test_large_counts_are_proven_as_small_ones_are(sizes: list[int], scale: int) -> None:
     """With 3x3x3 cells and counts up to 10^12 the solver took minutes, outside its own limit, and proved nothing."""

@@ -32,11 +32,7 @@ from tests.strategies import (
 
 @pytest.mark.parametrize(
     ("dimension", "sharp"),
-    [
-        (2, [[0, 95], [0, 95], [0, 103]]),
-        (3, [[0, 21], [0, 21], [0, 25]]),
-        (5, [[0, 1], [2, 3], [1, 2]]),
-    ],
+    [(2, [[0, 95], [0, 95], [0, 103]]), (3, [[0, 21], [0, 21], [0, 25]]), (5, [[0, 1], [2, 3], [1, 2]])],
 )
 def test_czech_workers(dimension: int, sharp: list[list[int]]) -> None:
     """All ways: at 2 and 3 the tables are rounded from the program, at 5 two tables are left ([KDSF] section 5.2)."""

@@ -171,10 +171,7 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        (
-            "risk: {min_width: 3, min_frequency: 1}",
-            "risk.min_frequency = 1: should be greater than or",
-        ),
+        ("risk: {min_width: 3, min_frequency: 1}", "risk.min_frequency = 1: should be greater than or"),
         (
             "risk: {min_width: 3, attribute_disclosure: {sensitive: [], most: 3}}",
             r"risk.attribute_disclosure.sensitive = \[\]: .* .a",

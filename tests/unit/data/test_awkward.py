@@ -111,11 +111,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "text before the data": (("The census\n\n" + PLAIN).encode(), {}, "t.csv has no column '(sex|note)'"),
     "the end of DOS files": (PLAIN.encode() + b"\x1a", {}, "line 6: it has 1 fields"),
     "a line of blanks": ((PLAIN + "  \n").encode(), {}, "line 6: it has 1 fields"),
-    "a row of commas": (
-        PLAIN.replace("m,south,ok", ",,").encode(),
-        {},
-        "line 3: it has no value at all; take",
-    ),
+    "a row of commas": (PLAIN.replace("m,south,ok", ",,").encode(), {}, "line 3: it has no value at all; take"),
     "rows of commas at the end": ((PLAIN + ",,\n,,\n").encode(), {}, "line 6: it has no value"),
     "of blanks and quotes": ((PLAIN + ' ,"",\t\n').encode(), {}, "line 6: it has no value"),
     "a header again": ((PLAIN + PLAIN).encode(), {}, "line 6: the names of the columns are there again"),
@@ -129,20 +125,12 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
         "line 3: column 'area' has bytes that are not utf-8; .* table.csv.encoding",
     ),
     "a header in latin-1": (PLAIN.replace("note", "nöte").encode("latin-1"), {}, "line 1: the names .* are not utf-8"),
-    "a header not closed": (
-        PLAIN.replace("note", '"note').encode(),
-        {},
-        "line 1: the names of the columns",
-    ),
+    "a header not closed": (PLAIN.replace("note", '"note').encode(), {}, "line 1: the names of the columns"),
     "UTF-16 cut short": (PLAIN.encode("utf-16-le")[:-1], {"encoding": "utf-16-le"}, "is not utf-16-le"),
     "nothing": (b"", {}, "is empty; give a file with a header and records"),
     "empty lines alone": (b"\n\r\n", {}, "is empty; give a file with a header"),
     "a header alone": (b"sex,area,note\n", {}, "has no records: no rows"),
-    "a used column twice": (
-        b"sex,area,sex,note\nf,n,f,x\n",
-        {},
-        "has 2 columns called 'sex'; rename",
-    ),
+    "a used column twice": (b"sex,area,sex,note\nf,n,f,x\n", {}, "has 2 columns called 'sex'; rename"),
     "another delimiter": (PLAIN.replace(",", ";").encode(), {}, "the one column 'sex;area;note'; separate"),
 }
 

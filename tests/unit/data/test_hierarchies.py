@@ -73,10 +73,7 @@ def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
     [
         ({"place": ["region"]}, "hierarchy 'place' has 1 levels; give two at least, the coarsest first"),
         ({"place": ["region", "city"]}, "hierarchy 'place' names 'city', no variable of the table; it has region"),
-        (
-            {"one": ["region", "town"], "two": ["region", "sex"]},
-            "'region' is in .* 'one' and again in 'two'.*zeros",
-        ),
+        ({"one": ["region", "town"], "two": ["region", "sex"]}, "'region' is in .* 'one' and again in 'two'.*zeros"),
         ({"place": ["town", "region"]}, "are not nested; recode one of the two, or drop the hierarchy"),
     ],
 )

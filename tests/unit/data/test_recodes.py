@@ -138,11 +138,7 @@ def test_missing_values_are_named_before_recodes(tmp_path: Path) -> None:
 
 # Bad records
 
-FAULTY = {
-    "a": ["x", "z", None, "x", "y", None],
-    "b": [1, 2, 99, 2, 99, 99],
-    "c": ["p", "p", "p", None, "q", "p"],
-}
+FAULTY = {"a": ["x", "z", None, "x", "y", None], "b": [1, 2, 99, 2, 99, 99], "c": ["p", "p", "p", None, "q", "p"]}
 SETTINGS: dict[str, Any] = {
     "categories": {"a": ["x", "y"]},
     "recodes": {"b": {"bins": {"low": [0, 5], "high": [5, 50]}}},

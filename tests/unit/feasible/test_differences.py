@@ -13,14 +13,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import MAX_TOTAL, Table
-from tests.strategies import (
-    dense,
-    differences,
-    frontier,
-    knows,
-    schema_of,
-    small_tables,
-)
+from tests.strategies import dense, differences, frontier, knows, schema_of, small_tables
 
 CUBE = schema_of([2, 2, 2])
 # counts 2, 0 / 1, 1 where C = 0 and 0, 3 / 1, 0 where C = 1; rows A, columns B

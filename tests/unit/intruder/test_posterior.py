@@ -31,16 +31,7 @@ from tests import reference
 from tests.helpers.errors import exact_laws, log_weights
 from tests.reference import Fact, TooManyTablesError
 from tests.strategies import decomposable_releases as decomposables
-from tests.strategies import (
-    dense,
-    every_cell,
-    frontier,
-    knows,
-    listed,
-    schema_of,
-    small_tables,
-    tables_and_knowledge,
-)
+from tests.strategies import dense, every_cell, frontier, knows, listed, schema_of, small_tables, tables_and_knowledge
 
 DELAWARE = Schema(
     (
@@ -86,11 +77,7 @@ def test_a_model_whose_generators_are_released_has_the_law_released(delaware: Ta
 def models(schema: Schema) -> list[str]:
     """Decomposable models of the first variables, the others independent."""
     names = schema.names
-    return [
-        "[" + ",".join(names) + "]",
-        "".join(f"[{a},{b}]" for a, b in pairwise(names)),
-        f"[{names[0]}]",
-    ]
+    return ["[" + ",".join(names) + "]", "".join(f"[{a},{b}]" for a, b in pairwise(names)), f"[{names[0]}]"]
 
 
 @given(tables_and_knowledge(max_records=5), hs.sampled_from([0.5, 1.0, 2.5]), hs.integers(0, 5))

@@ -32,9 +32,7 @@ from tests.helpers.integrated import without_second_order
 from tests.papers.papers import ITEMS
 from tests.profiles import scaled
 from tests.strategies import dense, every_cell, frontier, knows, schema_of, tables_and_knowledge
-from tests.unit.intruder.test_posterior import (
-    CZECH_PREFIX,
-)
+from tests.unit.intruder.test_posterior import CZECH_PREFIX
 
 # Draws
 

@@ -38,15 +38,7 @@ from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Shift, Support
 from sdc.risk.verdict import Verdict
-from tests.facts import (
-    Ends,
-    FactCase,
-    agreeing,
-    fact_cases,
-    fact_of,
-    nearly,
-    own_widths,
-)
+from tests.facts import Ends, FactCase, agreeing, fact_cases, fact_of, nearly, own_widths
 from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
 from tests.reference import TooManyTablesError, controlled, nearest
 from tests.strategies import assert_around, dense, nested_in, schema_of, subtable

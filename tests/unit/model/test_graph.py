@@ -11,13 +11,7 @@ from hypothesis import strategies as some
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
-from tests.strategies import (
-    all_ways,
-    as_networkx,
-    components,
-    frontier,
-    releases,
-)
+from tests.strategies import all_ways, as_networkx, components, frontier, releases
 
 
 def neighbours(edges: list[tuple[int, int]], variables: int) -> graph.Adjacency:

@@ -22,16 +22,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from tests.levels import generators, random_pattern
-from tests.strategies import (
-    as_networkx,
-    czech,
-    every_cell,
-    frontier,
-    knows,
-    releases,
-    schema_of,
-    tables_and_knowledge,
-)
+from tests.strategies import as_networkx, czech, every_cell, frontier, knows, releases, schema_of, tables_and_knowledge
 from tests.unit.model.test_graph import assert_running_intersection
 
 SCHEMA = schema_of([2, 1, 3, 2, 2])

@@ -163,10 +163,7 @@ def told(executor: Executor, release: Release, min_width: int) -> tuple[object, 
 
 @pytest.mark.parametrize(
     ("release", "min_width"),
-    [
-        *((release, min_width) for release in (PAIRS, CYCLE, SPLIT) for min_width in (1, 3)),
-        (all_ways(5, 3), 3),
-    ],
+    [*((release, min_width) for release in (PAIRS, CYCLE, SPLIT) for min_width in (1, 3)), (all_ways(5, 3), 3)],
     ids=str,
 )
 def test_the_order_of_the_units_changes_nothing(release: Release, min_width: int) -> None:

@@ -25,14 +25,7 @@ from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
 from sdc.search.step import SearchStep, outlook
-from tests.strategies import (
-    assert_safe_and_maximal,
-    evaluator_of,
-    frontier_sets,
-    is_safe,
-    scattered,
-    small_tables,
-)
+from tests.strategies import assert_safe_and_maximal, evaluator_of, frontier_sets, is_safe, scattered, small_tables
 from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, cooled
 

@@ -96,10 +96,7 @@ def test_czech_by_every_seed(czech: Table, with_total: int) -> None:
         assert min(best.min_width for best in found) >= min_width
 
 
-@pytest.mark.parametrize(
-    ("sizes", "min_width", "seed"),
-    [([2] * 6, 100, 2), ([3] * 7, 90, 4)],
-)
+@pytest.mark.parametrize(("sizes", "min_width", "seed"), [([2] * 6, 100, 2), ([3] * 7, 90, 4)])
 def test_random_tables_of_more_variables(sizes: list[int], min_width: int, seed: int) -> None:
     table = random_table(seed, sizes, 1500)
     best = optimum(table, 2, min_width)

@@ -113,11 +113,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
     "the format": (json_with(format=7), RunFolderError, r"known\.json has format 7, this version reads 1"),
     "no facts": (json_by(lambda content: content.pop("facts")), RunFolderError, DAMAGED + "facts: Field required"),
     "the release": (json_with(release="AB"), RunFolderError, DAMAGED + "release: Input should be a valid array"),
-    "a variable": (
-        json_with(release=[["Q"]]),
-        RunFolderError,
-        DAMAGED + "unknown variable 'Q'; the table has A, B, C",
-    ),
+    "a variable": (json_with(release=[["Q"]]), RunFolderError, DAMAGED + "unknown variable 'Q'; the table has A, B, C"),
     "a zero's number": (
         json_with(structural_zeros=[[[6, [0]]]]),
         RunFolderError,

@@ -141,9 +141,6 @@ def test_the_manifest_on_a_full_disk_is_one_message(folder: RunFolder, monkeypat
 
 
 def test_a_full_disk_is_one_message(folder: RunFolder) -> None:
-    with (
-        pytest.raises(RunFolderError, match=r"stage table cannot be .*No space left"),
-        folder.writing("table"),
-    ):
+    with pytest.raises(RunFolderError, match=r"stage table cannot be .*No space left"), folder.writing("table"):
         raise OSError(28, "No space left on device")
     assert not folder.stage("table").exists()
