@@ -13,7 +13,7 @@ from sdc.bounds.nested import frontier_bounds
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.feasible.depth_first_kernel import UNLIMITED
 from sdc.model.cell_bounds import CellBounds, Intervals
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import ReleaseError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.named import Named, named_cells
@@ -61,7 +61,7 @@ class Enumeration(Named):
 
     @property
     def headline(self) -> str:
-        return f"{self.feasible_tables:,} feasible tables{'' if self.complete else ' or more'}"
+        return f"{many(self.feasible_tables, 'feasible table')}{'' if self.complete else ' or more'}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Every cell of the full table, and its range over the tables seen."""

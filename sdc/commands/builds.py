@@ -33,7 +33,7 @@ from sdc.commands.options import (
     status_of_release,
     write_page,
 )
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, many
 from sdc.refusal import ERROR, NOT_RELEASABLE
 
 SIZES = {
@@ -203,7 +203,7 @@ def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> 
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
         if found.refutations:
-            print(f"refused       {found.refutations} refutation{'s' * (found.refutations != 1)} checked again")
+            print(f"refused       {many(found.refutations, 'refutation')} checked again")
         if found.known:
             print(f"known before  {found.known}")
         if found.bytes:

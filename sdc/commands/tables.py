@@ -26,7 +26,7 @@ from sdc.commands.options import (
     write_columns_file,
 )
 from sdc.config.features import MODEL, is_model
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, many
 from sdc.refusal import first_interrupt
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def enumerate_command(
         say("interrupted: this is the count so far")
     elif limit is None and not found.complete:
         say("the search ended after some seconds; give --limit to continue")
-    text = f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}"
+    text = f"{many(found.feasible_tables, 'feasible table')}{'' if found.complete else ' and maybe more'}"
     return CommandResult({"feasible_tables": found.feasible_tables, "complete": found.complete}, lambda: print(text))
 
 
@@ -297,7 +297,10 @@ def _print_posterior(facts: dict[str, Any]) -> None:
     if tables == 1:
         print("              only one table agrees with the release, so it is known exactly")
     exact = "exact" if facts["exact"] else "sampled"
-    print(f"engine        {facts['engine']}, {exact}" + (f"; {tables} feasible tables" if tables is not None else ""))
+    print(
+        f"engine        {facts['engine']}, {exact}"
+        + (f"; {many(tables, 'feasible table')}" if tables is not None else "")
+    )
     if facts["exact"]:
         uniform = facts["log_probability_if_uniform"]
         alike = "" if uniform is None else f"; {uniform:.4f} if all tables were equally likely"

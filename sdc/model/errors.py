@@ -75,6 +75,11 @@ def meant(name: str, names: Iterable[str], most: int = 1) -> str:
     return f"did you mean {', '.join(near)}? " if near else ""
 
 
+def many(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def nearest(name: str, names: Sequence[str], what: str = "it has") -> str:
     """As `meant`, followed by `it has age, sex`: the first names and the number of others."""
     more = len(names) - MOST_LISTED

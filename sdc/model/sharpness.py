@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.documents import picked, plain, rows
+from sdc.model.errors import many
 from sdc.model.release import Release, release_facts
 from sdc.model.schema import Schema
 
@@ -63,7 +64,7 @@ class Sharpness:
 
     def described(self, what: str = "cell", seconds: float | None = None) -> str:
         """The text with a name for the cells, and the budget in seconds if given."""
-        text = f"{self.sharp:,} of {self.cells:,} {what}{'s' * (self.cells != 1)} sharp"
+        text = f"{self.sharp:,} of {many(self.cells, what)} sharp"
         if self.sharp < self.cells:
             text += f", {self.cells - self.sharp:,} bracketed"
         if seconds is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.documents import plain
+from sdc.model.errors import many
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
@@ -42,9 +43,9 @@ class SuppressedCell:
     def text(self) -> str:
         """In one sentence."""
         named = [_written(one) if one != self.cell else "itself" for one in self.protects]
-        more = [f"{self.others:,} more cell{'s' * (self.others != 1)}"] * bool(self.others)
+        more = [many(self.others, "more cell")] * bool(self.others)
         what = "; and ".join([*named, *more]) or "no cell alone"
-        return f"{_written(self.cell)}: {self.count:,} record{'s' * (self.count != 1)}, protects {what}"
+        return f"{_written(self.cell)}: {many(self.count, 'record')}, protects {what}"
 
 
 @dataclass(frozen=True)

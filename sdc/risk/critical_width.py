@@ -15,7 +15,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.witness_pool import at_risk_rows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import is_wide
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.named import Drawn
 from sdc.model.schema import MAX_VARIABLES, Schema
 from sdc.model.subtable import SubTable
@@ -102,7 +102,7 @@ class CriticalWidths(Drawn):
         """What to say where not all that reach the width asked for are listed, for they are many; else empty."""
         if not self.most or self.has_all(min_width):
             return ""
-        small = "" if self.ways == MAX_VARIABLES else f" and of at most {self.ways} variable{'s' * (self.ways != 1)}"
+        small = "" if self.ways == MAX_VARIABLES else f" and of at most {many(self.ways, 'variable')}"
         return (
             f"Only sub-tables of critical width at least {self.floor}{small} were listed, {len(self):,} of them, "
             f"because more than {self.most:,} reach the {min_width} that is asked for"

@@ -14,7 +14,7 @@ from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -314,7 +314,7 @@ class ReleaseSearch:
         value, ended, reason = self._value(found.release), dict[str, int](), None
         if found.is_ended:
             ended = {"rounds": found.rounds}
-            rounds = f"{found.rounds} round{'s' * (found.rounds != 1)}"
+            rounds = many(found.rounds, "round")
             reason = f"The chains were ended early after {rounds}; more may release more."
         more: dict[str, Any] = {"graph": found.graph, "trace": found.trace, "reason": reason, "ended_after": ended}
         return FoundRelease(found.evaluation, "decomposable", value, **more)

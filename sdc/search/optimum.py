@@ -17,7 +17,7 @@ from time import time
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criteria import Evaluation
@@ -53,7 +53,7 @@ class Bound:
     def text(self) -> str:
         """How far the release is from the best, in a sentence."""
         shown = f"{float(self.value):.12g}"
-        by = f"{self.conflicts:,} refuted set{'s' * (self.conflicts != 1)}, {self.pairs:,} of them pairs"
+        by = f"{many(self.conflicts, 'refuted set')}, {self.pairs:,} of them pairs"
         of = "release" if self.is_complete else "release with all one-way sub-tables"
         share = 100 * float(self.found / self.value) if self.value else 100.0
         claim = (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sdc.model import subtable as st
+from sdc.model.errors import many
 from sdc.model.schema import Schema
 from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook
@@ -46,10 +47,10 @@ def of_required(required: Required) -> str:
     """What to say where it was ended early before the best subset of what is required was known."""
     if not required.is_ended:
         return ""
-    many, kept = len(required.sub_tables), len(required.sub_tables) - len(required.refused)
+    number, kept = len(required.sub_tables), len(required.sub_tables) - len(required.refused)
     return (
-        f"The search was ended early after {required.asked:,} question{'s' * (required.asked != 1)} about the "
-        f"{many} required sub-tables: the best subset that was proven by then has {kept} of them."
+        f"The search was ended early after {many(required.asked, 'question')} about the "
+        f"{number} required sub-tables: the best subset that was proven by then has {kept} of them."
     )
 
 
@@ -95,7 +96,7 @@ def of_prefixes(found: OrderedRelease) -> str:
 
 def questions(steps: Sequence[SearchStep]) -> str:
     """How many there were."""
-    return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
+    return many(len(steps), "question")
 
 
 def alone(ordered: FoundRelease, is_required: bool) -> str:

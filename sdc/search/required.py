@@ -10,7 +10,7 @@ from typing import Any
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model import subtable as st
 from sdc.model.documents import plain
-from sdc.model.errors import NothingReleasableError
+from sdc.model.errors import NothingReleasableError, many
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -242,7 +242,7 @@ def fitting(found: Required | None, constraints: Constraints, schema: Schema) ->
         if not constraints.best_subset:
             what, more = "all", "require less, or ask for the best subset of them"
         raise NothingReleasableError(
-            f"the search was ended early after {found.asked} question{'s' * (found.asked != 1)}, before {what} of the "
+            f"the search was ended early after {many(found.asked, 'question')}, before {what} of the "
             f"required sub-tables were proven together; give it more time, {more}"
         )
     if not constraints.best_subset:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from sdc.model.errors import many
 from sdc.model.subtable import SubTable
 
 
@@ -86,7 +87,7 @@ class Refused:
         """The end of a sentence; no cell."""
         parts = []
         if self.proven:
-            different = f"{self.refutations:,} refutation{'s' * (self.refutations != 1)}"
+            different = many(self.refutations, "refutation")
             parts.append(
                 f"{self.proven:,} {_are(self.proven)} refused, proven: by {different} that verify works out again"
             )
@@ -95,7 +96,7 @@ class Refused:
                 f"{self.refuted:,} {_are(self.refuted)} refuted by bounds or a limit alone, no proof of which is kept"
             )
         if self.unproven:
-            steps = f"{self.spent:,} step{'s' * (self.spent != 1)}"
+            steps = many(self.spent, "step")
             parts.append(f"of {self.unproven:,} no proof was found in {steps}")
         return "; ".join(parts)
 
