@@ -14,7 +14,6 @@ from sdc.search.curve import CurvePoint
 
 MOST_POINTS = 200
 MOST_SERIES = 12
-MOST_FLAT = 8
 WIDEST_RATIO = 30
 APART = 33.0  # points between two figures on an axis, so that they do not touch
 COLOURS = {"ordered": "#1f5f96", "bisection": "#2c7a51", "decomposable": "#c2570c", "best": "#b4bfca"}
@@ -35,13 +34,6 @@ class Series:
     def label(self) -> str:
         return f"{self.method}, counts 1 to {self.small_count}"
 
-    @property
-    def flat(self) -> tuple[CurvePoint, CurvePoint] | None:
-        """Ends of the longest stretch of widths that release the same number; None where each differs."""
-        runs = [list(run) for _, run in groupby(self.points, key=lambda point: point.sub_tables)]
-        longest = max(runs, key=len)
-        return (longest[0], longest[-1]) if len(longest) > 1 else None
-
 
 def by_series(curve: Sequence[CurvePoint]) -> list[Series]:
     """By small count, then method; `best` before those that it is the best of, so that they are drawn over it."""
@@ -57,17 +49,6 @@ def by_series(curve: Sequence[CurvePoint]) -> list[Series]:
 def rows(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
     """By small count, required width and method."""
     return sorted(curve, key=lambda p: (p.small_count, p.min_width_required, p.method))[:MOST_POINTS]
-
-
-def flat(series: Sequence[Series]) -> list[str]:
-    """Where more protection costs no sub-table."""
-    ends = [(one, one.flat) for one in series]
-    return [
-        f"{one.label}: {found[0].sub_tables:,} sub-tables at every width asked from {found[0].min_width_required:,} "
-        f"to {found[1].min_width_required:,}"
-        for one, found in ends
-        if found
-    ][:MOST_FLAT]
 
 
 def risk_utility(series: Sequence[Series], min_width: int | None, whose: str = "this build") -> Markup:

@@ -1,4 +1,4 @@
-"""What an audit report rests on: the values a build ends with."""
+"""The evidence of an audit report: the values a build ends with."""
 
 from __future__ import annotations
 
@@ -103,17 +103,18 @@ class AuditEvidence:
 
     @property
     def threshold(self) -> float:
-        """Of the probabilities that identify a cell, and disclose a group's categories; with posteriors."""
+        """The threshold of the probabilities that identify a cell, and disclose a group's categories; with "
+        "posteriors."""
         return self.config.posterior.threshold if self.config.posterior else 0.0
 
     @cached_property
     def on_list(self) -> frozenset[SubTable]:
-        """What is `listed`."""
+        """The sub-tables that are `listed`."""
         return frozenset(self.listed)
 
     @cached_property
     def published(self) -> Release:
-        """What of the release is no hidden level: that goes out."""
+        """The release without hidden levels, which are not published."""
         return Release.of(element & ~self.hidden for element in self.found.release.frontier)
 
     @cached_property

@@ -237,14 +237,7 @@ def exposed_cells(bounds: CellBounds, criteria: Criteria, schema: Schema) -> Mar
 
 
 def _cell_row(
-    k: int,
-    y: float,
-    bounds: CellBounds,
-    x: Callable[[float], float],
-    limit: int,
-    state: str,
-    name: str,
-    min_width: int,
+    k: int, y: float, bounds: CellBounds, x: Callable[[float], float], limit: int, state: str, name: str, min_width: int
 ) -> Iterator[Markup]:
     (low, high), (inner_low, inner_high) = bounds.outer[k].tolist(), bounds.inner[k].tolist()
     yield svg.text(42, y + 11, k + 1, anchor="end")

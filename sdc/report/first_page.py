@@ -110,13 +110,13 @@ def _published(audit: AuditEvidence, tables: list[PublishedTable]) -> str:
     counted = ", ".join(f"{n:,} of dimension {d}" for d, n in by_dimension if d and n)
     return (
         f"{audit.sub_tables:,} sub-tables without the grand total, "
-        f"{audit.sub_tables_with_total:,} of {audit.possible:,} with it. By number of variables: {counted or 'none'}. "
+        f"{audit.sub_tables_with_total:,} of {audit.possible:,} with it; by number of variables: {counted or 'none'}. "
         f"They are {many(len(tables), 'table')} and everything within, {exact}."
     )
 
 
 def _visible(tables: list[PublishedTable], small_count: int) -> str:
-    """What the published tables show together."""
+    """Small counts, zeros and disclosed groups of the published tables."""
     if not tables:
         return ""
 
@@ -254,20 +254,20 @@ def course(audit: AuditEvidence) -> str:
     refused = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
     proven, words = refused.proven + refused.refuted, list[str]()
     if refused.questions:
-        kept = f", and for {refused.proven:,} of these the proof is kept, and sdc verify repeats it" * bool(
-            refused.proven
-        )
         words.append(f"The search refused {many(refused.questions, 'question')}, each about one or more sub-tables.")
-        words += [f"By proof {proven:,}: the criterion would be broken{kept}. More time changes nothing."] * bool(
-            proven
-        )
+        if proven:
+            kept = f", and for {refused.proven:,} of these the proof is kept, and sdc verify repeats it"
+            words.append(
+                f"{proven:,} of them by proof: the criterion would be broken{kept * bool(refused.proven)}. More time "
+                "changes nothing."
+            )
         if refused.unproven:
             words.append(
-                f"For lack of time {refused.unproven:,}: in {many(refused.spent, 'step')} no proof was found either "
-                "way. More time may release these."
+                f"{refused.unproven:,} of them for lack of time: in {many(refused.spent, 'step')} no proof was found "
+                "either way. More time may release these."
             )
         else:
-            words.append("For lack of time none.")
+            words.append("None for lack of time.")
     if audit.found.ended_after:
         words.append(
             "The search ended early; sub-tables that it had not evaluated by then are not released. The release is "
@@ -282,7 +282,7 @@ def course(audit: AuditEvidence) -> str:
 
 
 def assumptions(audit: AuditEvidence) -> Iterator[str]:
-    """What the intruder is assumed to know, and what not."""
+    """Assumptions about the knowledge of the intruder."""
     yield (
         "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
         "compute everything that follows from them."
@@ -324,7 +324,7 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
 
 
 def levels(schema: Schema) -> list[str]:
-    """What is known of each level: which category of it each category of its axis is in."""
+    """The public knowledge of each level: which category of it each category of its axis is in."""
     return [
         f"Knows which category of {shorten(level.name)} each category of {shorten(level.of.axis)} is in."
         for level in schema.variables

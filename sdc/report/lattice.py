@@ -108,11 +108,6 @@ class ByDimension:
                 runs.append([level.least])
         return ByDimension(tuple(known), tuple(map(_one_of_each, runs)), len(known) == max(len(schema.axes) - 2, 0))
 
-    def goes_on(self, k: int, schema: Schema) -> bool:
-        """Whether any of the most dangerous sub-tables of a level contains one of the next level."""
-        above, level = self.levels[k : k + 2]
-        return len(_reached(above.least, above, level, schema)) > 0
-
 
 def _reached(above: BitSets, level_above: Level, level: Level, schema: Schema) -> BitSets:
     """Those of least width of the level that are within one of those above."""

@@ -20,7 +20,7 @@ STATES = {Verdict.UNSAFE: "✕ too narrow", Verdict.UNDECIDED: "◇ undecided", 
 
 
 def blocks(audit: AuditEvidence, checks: tuple[Check, ...]) -> Iterator[Block]:
-    """What the section shows."""
+    """The paragraphs, tables and figure of the section."""
     rows = [("● holds" if check.holds else "✕ fails", check.text) for check in checks]
     title = "Checks of the evidence, made when this page was written"
     yield Listing("checks", title, "Result | Check", rows, is_open=True)
@@ -35,7 +35,7 @@ def blocks(audit: AuditEvidence, checks: tuple[Check, ...]) -> Iterator[Block]:
     if not len(bounds):
         yield Text(f"No cell is at risk: the table has no count from 1 to {audit.small_count}.")
         return
-    yield Text(f"Bounds by “{bounds.method}”. By kind: {_kinds(audit)}.")
+    yield Text(f"Bounds by “{bounds.method}”: {_kinds(audit)}.")
     if found := audit.assessment.sharpness:
         looked = found.described("at-risk cell", audit.config.seconds_to_sharpen)
         yield Text(

@@ -27,7 +27,7 @@ MOST_FACTS = 12
 
 
 def blocks(audit: AuditEvidence, tables: list[PublishedTable]) -> Iterator[Block]:
-    """What the section shows."""
+    """The paragraphs, tables and figure of the section."""
     columns = "#Dimension | #Possible | #In the release | #Share"
     yield Listing("by-dimension", "Sub-tables by dimension", columns, by_dimension(audit), is_open=True)
     columns = "Table | #Dimension | #Cells | #Critical width | #Small counts | #Zeros | #Groups | Variable of groups"
@@ -37,8 +37,6 @@ def blocks(audit: AuditEvidence, tables: list[PublishedTable]) -> Iterator[Block
     yield from _suppressed(audit)
     yield from _recoded(audit)
     yield from _weighted(audit)
-    if sentences := before(audit):
-        yield Text(" ".join(sentences), "before")
     yield from _utility(audit.utility or {})
     yield from _curve(audit)
 
@@ -298,8 +296,6 @@ def _curve(audit: AuditEvidence) -> Iterator[Block]:
             "Released sub-tables by required width: farther right is safer, farther up releases more. Circle: ordered. "
             "Triangle: bisection. Square: decomposable. Broad grey line: best. Only the marked widths were evaluated.",
         )
-        if flat := curve.flat(series):
-            yield Text(f"The longest stretch of each line on which more protection costs nothing: {'; '.join(flat)}.")
         columns = f"#Counts at risk | #Required width | Method | #Sub-tables | #Utility | #Cells | {_CURVE}"
         rows = [_point(point) for point in curve.rows(audit.curve)]
         yield Listing("curve", "Points of the curve", columns, rows, len(audit.curve), "curve/")

@@ -1,4 +1,4 @@
-"""What the published tables show as they are: small counts, zeros, and groups that are all of one category."""
+"""The visible part of the published tables: small counts, zeros, and groups that are all of one category."""
 
 from __future__ import annotations
 

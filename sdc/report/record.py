@@ -19,7 +19,7 @@ FILL = Markup('<span class="fill"></span>')
 
 
 def blocks(audit: AuditEvidence) -> Iterator[Block]:
-    """What the section shows."""
+    """The paragraphs, tables and figure of the section."""
     yield Listing("about", "Identification", "Field | Value", about(audit), is_open=True)
     rows = [(f"Digest of {name}", digest) for name, digest in audit.digests.items()]
     yield Listing("digests", "Digests", "Digest | Value", rows, is_open=True)
@@ -34,7 +34,7 @@ def blocks(audit: AuditEvidence) -> Iterator[Block]:
         total = len(audit.known.zeros.patterns)
         title = f"Structural zeros: patterns that everybody knows to be impossible, {total:,} in all"
         yield Listing("structural-zeros", title, "Pattern", patterns, total, "table/")
-    yield Listing("glossary", "Terms", "Term | Meaning", list(_terms(audit)))
+    yield Listing("glossary", "Terms", "Term | Meaning", _terms(audit))
 
 
 def about(audit: AuditEvidence) -> list[tuple[str, str]]:
@@ -75,46 +75,25 @@ def _settings(audit: AuditEvidence) -> Iterator[tuple[str, str, str]]:
             yield section, key, value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _terms(audit: AuditEvidence) -> Iterator[tuple[str, str]]:
-    levels = "" if audit.table.schema.levels.is_flat else ", of a variable and its coarser levels the finest alone"
-    yield "Full table, marginal", "The counts of all records on all variables; a marginal sums some variables out."
-    yield (
-        "Sub-table, dimension",
-        f"A set of the variables, and their number{levels}. The sub-table without variables is the grand total, which "
-        "is always public.",
-    )
-    yield (
-        "Release, released frontier",
-        "A set of sub-tables that has, with each one, every sub-table within it; the frontier is its largest ones.",
-    )
-    yield "At-risk cell", f"A cell of the full table with a count from 1 to {audit.small_count}."
-    yield (
-        "Bounds, width",
-        "The smallest and largest count of a cell over all tables of non-negative integers that agree with the whole "
-        "release; the width is their difference.",
-    )
-    yield "Outer", "An interval that contains the bounds. An outer width below the required one proves a cell unsafe."
-    yield (
-        "Inner",
-        "An interval with both ends reached by tables that agree with the release. An inner width that reaches the "
-        "required one proves a cell safe.",
-    )
-    yield "Exact", "Outer and inner interval are the same: the bounds themselves."
-    yield "Undecided", "The outer width reaches the required one and the inner width does not: neither proof succeeded."
-    yield (
-        "Min width",
-        "The smallest width over the at-risk cells. A release is releasable if it is at least the required one.",
-    )
-    yield (
-        "Critical width",
-        "The min width when one sub-table and the one-way sub-tables of the other variables are released.",
-    )
-    yield "Width threshold", "Critical widths below it are not listed."
-    yield "Candidates, list", "The sub-tables that critical widths and the config allow, by decreasing critical width."
-    yield (
-        "Utility",
-        "The value of a release: the number of its sub-tables, or the sum of their weights if the config gives "
-        "weights.",
-    )
-    if audit.found.graph is not None:
-        yield "Clique", "A largest set of variables every two of which are joined in the graph."
+_TERMS = """Full table, marginal: The counts of all records on all variables; a marginal sums some variables out.
+Sub-table, dimension: A set of the variables, and their number; a variable and its coarser levels count \
+as one. The sub-table without variables is the grand total, which is always public.
+Release, released frontier: A set of sub-tables that has, with each one, every sub-table within it; its largest ones.
+At-risk cell: A cell of the full table with a count from 1 to SMALL.
+Bounds, width: The smallest and largest count of a cell over all tables of non-negative integers that agree with the \
+whole release; the width is their difference.
+Outer: An interval that contains the bounds. An outer width below the required one proves a cell unsafe.
+Inner: An interval with both ends reached by tables that agree with the release. An inner width that reaches the \
+required one proves a cell safe.
+Exact: Outer and inner interval are the same: the bounds themselves.
+Undecided: The outer width reaches the required one and the inner width does not: neither proof succeeded.
+Min width: The smallest width over the at-risk cells. A release is releasable if it is at least the required one.
+Critical width: The min width when one sub-table and the one-way sub-tables of the other variables are released.
+Width threshold: Critical widths below it are not listed.
+Candidates, list: The sub-tables that critical widths and the config allow, by decreasing critical width.
+Clique: A largest set of variables every two of which are joined in a graph.
+Utility: The value of a release: the number of its sub-tables, or the sum of their weights if there are any."""
+
+
+def _terms(audit: AuditEvidence) -> list[list[str]]:
+    return [line.split(": ", 1) for line in _TERMS.replace("SMALL", f"{audit.small_count}").splitlines()]

@@ -28,7 +28,7 @@ MOST_WRITTEN = 10**15
 
 
 def blocks(audit: AuditEvidence) -> Iterator[Block]:
-    """What the section shows."""
+    """The paragraphs, tables and figure of the section."""
     found = [*_likely(audit), *_refusals(audit), *_uniques(audit), *_guesses(audit)]
     yield Text(
         "No figure of this section decides what is released."
@@ -254,14 +254,14 @@ def _uniques(audit: AuditEvidence) -> Iterator[Block]:
     )
     alone, matched = float(found.alone.sum()), float(found.matched.sum())
     yield Text(
-        f"{len(found):,} {'cells have' if len(found) > 1 else 'cell has'} one record, a sample unique. By {by} "
+        f"{len(found):,} {'cells have' if len(found) > 1 else 'cell has'} one record, a sample unique. "
         f"{alone:,.1f} of them, {100 * alone / len(found):.2f} %, are expected to be population uniques: nobody else "
-        "in the population is in the cell. An intruder who links each to a random person of the population in its "
-        f"cell is expected to be right {matched:,.1f} times.",
+        f"in the population is in the cell. The estimate is by {by}. An intruder who links each to a random person of "
+        f"the population in its cell is expected to be right {matched:,.1f} times.",
         "uniques",
     )
     yield Text(
-        f"By that estimate {100 * found.right_matches:.2f} % of all persons in these cells are in the sample; without "
+        f"The estimate puts {100 * found.right_matches:.2f} % of all persons in these cells in the sample; without "
         f"a model, by data intrusion simulation (Skinner and Elliot 2002), {100 * found.intrusion:.2f} % from "
         f"{len(found):,} cells of one record and {found.twos:,} of two. If the two are far apart the first does not "
         "fit."
@@ -305,7 +305,7 @@ def _guesses(audit: AuditEvidence) -> Iterator[Block]:
     if mean:
         values = (mean[key] for key in ("at_risk", "provable", "claimed", "cells"))
         rows.append(("mean of seeds", *(f"{value:,.1f}" for value in values)))
-    columns = "By | #At-risk cells right | #Provable | #Guessed to be small | #All cells right"
+    columns = "Guessed by | #At-risk cells right | #Provable | #Guessed to be small | #All cells right"
     yield Listing("guessed", "Right guesses", columns, rows)
     law = next((one for one in audit.posteriors if one.reason is None), None)
     columns = "Cell | #Count | #Bounds | #Guessed | #By independence | #Probability, law "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, combinations, groupby
+from itertools import combinations, groupby
 
 import numpy as np
 
@@ -33,7 +33,7 @@ ANSWERS = {True: "● releasable", False: "✕ refuted", None: "◇ undecided"}
 
 
 def blocks(audit: AuditEvidence) -> Iterator[Block]:
-    """What the section shows."""
+    """The paragraphs, tables and figure of the section."""
     yield Text(method(audit), "method")
     if reason := audit.found.reason:
         yield Text(reason, "best-reason")
@@ -448,20 +448,9 @@ def _chain(schema: Schema, found: ByDimension) -> str:
     high, low = found.levels[0].dimension, found.levels[-1].dimension
     start = f"The most dangerous sub-tables of dimensions {low} to {high}"
     if len(found.chains) > 1:
-        return f"{start} do not form a chain. {' '.join(_breaks(schema, found))}"
+        return f"{start} do not form a chain."
     names = " > ".join(letters(t, schema) for t in found.chains[0])
     return f"{start} form a chain{f': {names}' if len(names) <= MOST_LETTERS else ', which the figure shows'}."
-
-
-def _breaks(schema: Schema, found: ByDimension) -> Iterator[str]:
-    """A sentence for each dimension from which no chain goes on."""
-    ends = accumulate(map(len, found.chains))
-    for k, one in zip(ends, found.chains[:-1], strict=False):
-        first, above, below = (found.levels[at].dimension for at in (k - len(one), k - 1, k))
-        if found.goes_on(k - 1, schema):
-            yield f"No chain from dimension {first} to {above} goes on to dimension {below}."
-        else:
-            yield f"None of dimension {above} contains one of dimension {below}."
 
 
 def _not_known(found: ByDimension) -> str:

@@ -1,7 +1,7 @@
 """The query space of a release: what is released, what may still be, and what excludes the rest.
 
-An explorer shows it, as a page and in a notebook, by one module of JavaScript and one record. What a sub-table would
-add and exclude follows from what a search has kept and from critical widths; the criterion is not evaluated.
+An explorer shows it, as a page and in a notebook, by one module of JavaScript and one record. The sub-tables that one
+adds and excludes follow from the record of a search and from critical widths; the criterion is not evaluated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NarrowSet:
 
 @dataclass(frozen=True, eq=False)
 class QuerySpace:
-    """What is known of all sub-tables of a schema, beside a release.
+    """The public knowledge of all sub-tables of a schema, beside a release.
 
     released   all whole marginals that are public
     min_width  in records, that at-risk cells keep
@@ -84,17 +84,17 @@ class QuerySpace:
 
     @cached_property
     def state(self) -> State:
-        """What is public, and what is known of the rest."""
+        """The status of each sub-table."""
         first = State.first(self.schema, self.released)
         return first.knowing([*filter(None, map(self._left, self.conflicts)), *self.against], self.undecided)
 
     def _left(self, conflict: NarrowSet) -> SubTable:
-        """What has all of a conflict that is not public: with it the conflict is known."""
+        """The part of a conflict that is not public: with it the conflict is known."""
         return self.schema.levels.closed(st.union(t for t in conflict.of if t not in self.released))
 
     @property
     def record(self) -> dict[str, Any]:
-        """What the module of JavaScript is given, sub-tables by their numbers."""
+        """The input of the module of JavaScript, sub-tables by their numbers."""
         if not self.is_drawn:
             return {}
         return {
@@ -161,7 +161,7 @@ def asset(name: str) -> str:
 
 
 def squares(schema: Schema) -> dict[str, Any]:
-    """What a picture of the query space knows of the variables."""
+    """Names, sizes and levels of the variables, for a picture of the query space."""
     levels = schema.levels
     coarser = {} if levels.is_flat else {"coarser": levels.coarser, "axes": levels.of_axis}
     return {"names": schema.names, "sizes": schema.sizes, **coarser}
@@ -179,7 +179,7 @@ def query_space(
     forbid: Sequence[SubTable] | None = None,
     hidden: SubTable = st.GRAND_TOTAL,
 ) -> QuerySpace:
-    """Of a release that was found, with what its search has kept.
+    """The query space of a release that was found, with the record of its search.
 
     found   has the `steps` of a search, decisions that were `simulated`, and what goes out in `parts`, as far as there
             are such
@@ -262,7 +262,7 @@ def _narrow(
 
 
 def _refused(steps: Sequence[SearchStep], proven: Container[str | None], public: Knowledge) -> Iterator[SubTable]:
-    """What was refused beside the release or a part of it, by the search's word alone: all that was tried at once."""
+    """Sub-tables that were refused beside the release or a part of it without a kept proof."""
     for step in tried(steps):
         left = [t for t in step.added if t not in public.release]
         if step.answer is False and step.refutation not in proven and left:
@@ -270,13 +270,13 @@ def _refused(steps: Sequence[SearchStep], proven: Container[str | None], public:
 
 
 def _undecided(steps: Sequence[SearchStep], release: Release) -> Iterator[SubTable]:
-    """What was tried alone, and the last answer was none."""
+    """Sub-tables that were tried alone, with no answer at last."""
     last = {step.added[0]: step.answer for step in tried(steps) if len(step.added) == 1}
     yield from (t for t, answer in last.items() if answer is None and t not in release)
 
 
 def _broken(criteria: Criteria, table: Table, public: Knowledge, widths: CriticalWidths) -> tuple[SubTable, ...]:
-    """Of those that are wide enough and not public the minimal ones that break a rule on what is published itself."""
+    """The minimal wide sub-tables that are not public and break a rule on published tables."""
     wide = [t for t in widths.reaching(criteria.floor) if t not in public.release] if criteria.rules else []
     return st.minimal({*wide} - {*criteria.keeping(table, public.zeros, wide)})
 
@@ -290,13 +290,13 @@ def _notes(
 ) -> Iterator[str]:
     if not is_drawn:
         yield (
-            f"Of more than {MOST_LISTED} variables there are too many sub-tables to draw one by one: these are the "
+            f"More than {MOST_LISTED} variables have too many sub-tables to draw one by one: these are the "
             "frontiers, without what critical widths alone exclude."
         )
     if widths is None:
         yield "Critical widths were not given, so that what they exclude is not known here."
     if forbid is None:
-        yield "What the search was forbidden is not kept with its release, and is open if nothing else excludes it."
+        yield "Forbidden sub-tables are not kept with the release; they are open if nothing else excludes them."
     is_counted = table is not None and widths is not None and is_drawn
     for one in criteria.others:
         if not (one.is_of_counts and is_counted):

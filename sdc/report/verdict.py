@@ -65,7 +65,7 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
     yield Check(text, (_claim(audit), again) in CLAIMS)
     if (sharpness := audit.assessment.sharpness) is not None:
         sharp = _cells(int(bounds.exact.sum()))
-        text = f"Of the listed bounds {sharp} are sharp; the assessment says {sharpness.sharp:,}."
+        text = f"The listed bounds of {sharp} are sharp; the assessment says {sharpness.sharp:,}."
         yield Check(text, sharpness.sharp == bounds.exact.sum() and sharpness.cells == len(bounds))
     yield from _width_check(audit)
     if audit.criteria.rules:

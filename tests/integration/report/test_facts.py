@@ -320,7 +320,7 @@ FACTS: dict[str, tuple[Callable[[Run], list[float]], set[str]]] = {
         lambda run: [*[1] * (run.small_count > 1), run.small_count, len(run.categories), run.least],
         EVERY,
     ),
-    f"By number of variables: .*? They are {NUMBER} tables?": (dimensions, EVERY),
+    f"by number of variables: .*? They are {NUMBER} tables?": (dimensions, EVERY),
     "The search refused .*? question.*? broken(, and .*? kept)?": (
         refusals,
         EVERY - {"required", "losses", "bad records", "weights", "bracketed"},

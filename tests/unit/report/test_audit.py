@@ -326,7 +326,7 @@ def test_63_variables_with_a_floor() -> None:
     assert "Width threshold 200: only the 2,017 sub-tables whose critical width reaches it are listed." in page.text
     assert "From dimension 3 on the most dangerous sub-tables are not known" in page.text
     assert "2 1,953 1,953 100.0 % 3 39,711 0 0.0 % 4 to 63 9.22 \N{MULTIPLICATION SIGN} 10¹⁸ 0 0.0 %" in page.text
-    assert "2,016 sub-tables without the grand total, 2,017 of 9,223,372,036,854,775,808 with it." in page.text
+    assert "2,016 sub-tables without the grand total, 2,017 of 9,223,372,036,854,775,808 with it;" in page.text
     assert "Releasable" in page.text
 
 

@@ -9,12 +9,7 @@ from hypothesis import strategies as some
 from sdc.report import curve, publication
 from sdc.report.audit import AuditEvidence
 from sdc.report.plot import Plot, ticks
-from sdc.search.curve import CurvePoint
 from tests.helpers.audits import drawing
-
-
-def point(method: str, width: int, sub_tables: int, small_count: int = 2) -> CurvePoint:
-    return CurvePoint(method, small_count, width, sub_tables, float(sub_tables), 9, 5, width)
 
 
 @given(some.floats(0, 1e12), some.floats(1e-3, 1e12), some.integers(1, 14))
@@ -34,14 +29,6 @@ def test_places_of_a_logarithmic_axis() -> None:
     plot = Plot(100, 10, 200, 50, (1, 100), (0, 10), logarithmic=True)
     assert [plot.x(v) for v in (1, 10, 100)] == pytest.approx([100, 200, 300])
     assert [plot.y(v) for v in (0, 5, 10)] == [60, 35, 10]
-
-
-def test_longest_flat_stretch() -> None:
-    points = [point("ordered", width, n) for width, n in ((1, 9), (2, 9), (3, 7), (4, 7), (5, 7), (6, 2))]
-    assert curve.flat(curve.by_series(points)) == [
-        "ordered, counts 1 to 2: 7 sub-tables at every width asked from 3 to 5"
-    ]
-    assert curve.flat(curve.by_series([point("ordered", 1, 9), point("ordered", 2, 8)])) == []
 
 
 @pytest.mark.parametrize("name", ["decomposable", "wide"])

@@ -85,7 +85,7 @@ def test_closed_sub_tables_are_counted(audit: AuditEvidence) -> None:
     assert (audit.possible, audit.sub_tables, audit.sub_tables_with_total) == (6, 4, 5)
     assert "4 sub-tables without the grand total, 5 of 6 with it" in text
     assert [row[:3] for row in publication.by_dimension(audit)][:2] == [("1", 3, 3), ("2", 2, 1)]
-    assert "of a variable and its coarser levels the finest alone" in text
+    assert "a variable and its coarser levels count as one" in text
 
 
 def test_sub_tables_are_named_by_what_tells_the_others(audit: AuditEvidence) -> None:
