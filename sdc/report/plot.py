@@ -52,13 +52,6 @@ class Plot:
                 yield svg.text(self.left - 8, self.y(tick) + 4, short(tick), anchor="end")
 
 
-def around(values: Iterable[float]) -> tuple[float, float]:
-    """From the smallest to the largest value, one to each side of a single one."""
-    found = list(values)
-    low, high = min(found), max(found)
-    return (low, high) if low < high else (low - 1, high + 1)
-
-
 def ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]:
     """Multiples of a step from low to high; the step is 1, 2 or 5 times a power of ten, and not below `least`.
 

@@ -21,7 +21,7 @@ from sdc.report.published import PublishedTable
 from sdc.search.curve import CurvePoint, LikelyPoint
 
 MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
-MOST_FRONTIER, MOST_POINTS = 200, 200
+MOST_FRONTIER = 200
 MOST_NAMED = 20
 MOST_FACTS = 12
 

@@ -429,7 +429,12 @@ def _widths(audit: AuditEvidence) -> Iterator[Block]:
         )
         yield Figure(figures.legend(scale) + drawing, shape + frames * bool(dangerous.levels))
     found = [
-        (st.label(t, schema), st.ways(t, schema), width, "● released" if t in audit.found.release else "✕ not released")
+        (
+            st.label(t, schema),
+            st.ways(t, schema),
+            width,
+            "●\N{NO-BREAK SPACE}released" if t in audit.found.release else "✕\N{NO-BREAK SPACE}not released",
+        )
         for t, width in most_dangerous(audit.widths, schema, MOST_DANGEROUS)
     ]
     columns = "Sub-table | #Dimension | #Critical width | In the release"

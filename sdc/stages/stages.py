@@ -177,7 +177,7 @@ REPORT = Stage(
     needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, *OPTIONAL)),
     sections=lambda build: build.config.recorded(exclude=ELSEWHERE),
     make=report.report,
-    version=2,
+    version=3,
     task="report",
 )
 RELEASE = Stage(
