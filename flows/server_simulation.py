@@ -9,7 +9,7 @@ from prefect import flow
 
 from flows.command import run_as_command
 from flows.tasks import run_as_tasks, stage_facts
-from sdc.server.tryout.trial import FACTS, STAGE, ServerTrial, stage_of
+from sdc.server.simulation.run import FACTS, STAGE, ServerSimulation, stage_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import SWEEP
 from sdc.storage.run_folder import read_json
@@ -32,8 +32,8 @@ def server_simulation(
     build = open_build(Path(config), data, workers, settings=settings)
     build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
-    trial = ServerTrial.of(build.config.server, rules, queries, **options)
-    records = run_as_tasks(build, (*SWEEP, stage_of(trial)))
+    simulation = ServerSimulation.of(build.config.server, rules, queries, **options)
+    records = run_as_tasks(build, (*SWEEP, stage_of(simulation)))
     facts = read_json(build.folder.stage(STAGE) / FACTS)
     return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stage_facts(records)}
 

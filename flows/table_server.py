@@ -12,7 +12,7 @@ from prefect.artifacts import create_markdown_artifact
 from flows.command import run_as_command
 from flows.tasks import run_as_task, run_as_tasks, stage_facts
 from sdc.execution.cluster import open_executor
-from sdc.server.desk.prepare import folder_of, prepare, server_of
+from sdc.server.service.prepare import folder_of, prepare, server_of
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import SWEEP
 

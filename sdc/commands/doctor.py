@@ -49,7 +49,7 @@ def _of_keys(path: Path) -> list[Diagnosis]:
     config = read_config(path)
     if config.server is None:
         return []
-    from sdc.server.desk.prepare import server_folder
+    from sdc.server.service.prepare import server_folder
     from sdc.server.web.access import expiry_text, open_access, utc_now
 
     url = config.server.history or str(server_folder(config) / HISTORY_FILE)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sdc.feasible.proof import Proof
     from sdc.model.knowledge import Knowledge
     from sdc.model.table import Table
-    from sdc.server.desk.audit import Standard
+    from sdc.server.service.audit import Standard
 
 SERVER_PACKAGES = "fastapi", "itsdangerous", "prometheus_client", "python_multipart", "starlette"
 
@@ -52,7 +52,7 @@ def serve(
 
     Each request is judged together with everything that was released before.
     """
-    from sdc.server.desk.prepare import folder_of, is_prepared, server_of
+    from sdc.server.service.prepare import folder_of, is_prepared, server_of
     from sdc.stages.build import open_build
     from sdc.stages.table import check_before
 
@@ -110,7 +110,7 @@ def keys(
     """
     from sdc.config.file import read_config
     from sdc.config.server import ServerConfig
-    from sdc.server.desk.prepare import server_folder
+    from sdc.server.service.prepare import server_folder
     from sdc.server.web.access import new_keys, open_access, utc_now
 
     read = read_config(config, settings)
@@ -164,7 +164,7 @@ def audit(
     The criterion comes from the options or the config. A history that names another criterion is refused.
     """
     from sdc.record.chain import Chain
-    from sdc.server.desk.audit import audit as audit_history
+    from sdc.server.service.audit import audit as audit_history
 
     opened = Chain.read(history_url(history))
     try:
@@ -222,7 +222,7 @@ def _standard(history: str, given: str | None, settings: Settings) -> Standard |
 
     ConfigError for a table without a criterion, a criterion without a table, or two criteria.
     """
-    from sdc.server.desk.audit import Standard
+    from sdc.server.service.audit import Standard
     from sdc.stages.resolved import ResolvedInput, table_config
 
     if given is not None and given.endswith((".yaml", ".yml")):
@@ -253,7 +253,7 @@ def _standard(history: str, given: str | None, settings: Settings) -> Standard |
 def _evidence(history: str, table: Table) -> Proof | None:
     """Read the evidence of a server's folder, which is checked like the history; None if there is none."""
     from sdc.model.errors import InputError, RunFolderError
-    from sdc.server.desk.prepare import EVIDENCE
+    from sdc.server.service.prepare import EVIDENCE
     from sdc.storage.certificate import read_certificate
 
     try:

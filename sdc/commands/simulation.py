@@ -37,7 +37,7 @@ def simulate(
 ) -> CommandResult:
     """Try the release rules of a server on simulated requests."""
     from sdc.execution.cluster import check_cluster
-    from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
+    from sdc.server.simulation.run import PAGE, STAGE, ServerSimulation
     from sdc.stages.build import open_build
     from sdc.stages.table import check_before
 
@@ -46,7 +46,7 @@ def simulate(
     check_before(build)  # fail early
     check_cluster(build.config.execution)
     options: dict[str, Any] = {"streams": streams, "users": users, "requests": requests, "seed": seed}
-    ServerTrial.of(build.config.server, rules, queries, **options)
+    ServerSimulation.of(build.config.server, rules, queries, **options)
     from flows.embedded import embedded_server
 
     with embedded_server() as await_server:
@@ -88,7 +88,7 @@ def replay(
     The report shows both histories.
     """
     from sdc.record.chain import Chain
-    from sdc.server.tryout.replay import input_of, replay_into
+    from sdc.server.simulation.replay import input_of, replay_into
 
     source = input_of(table, settings)
     opened = Chain.read(history_url(history))

@@ -31,9 +31,9 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
 from sdc.record.ledger import new_ledger
 from sdc.run_format import TOTAL
-from sdc.server.desk.prepare import folder_of, prepare
-from sdc.server.desk.service import open_service
-from sdc.server.tryout.trial import ServerTrial, tried
+from sdc.server.service.prepare import folder_of, prepare
+from sdc.server.service.service import open_service
+from sdc.server.simulation.run import ServerSimulation, tried
 from sdc.stages.build import Build, open_build
 from sdc.stages.finished import space_of_run
 from sdc.stages.release import upload
@@ -727,7 +727,7 @@ def judge_server(case: Case) -> set[str]:
     status, told = sdc("replay", folder, "--rules", "config", "--table", _file(case), "--out", case.folder / "replay")
     course = told["replay"]["as_it_would_have_been"]["config"]
     assert (status, course["released"][-1]) == (0, told["replay"]["as_it_was"]["released"][-1])
-    facts = tried(build, ServerTrial.of(build.config.server, "config", "uniform", streams=2), IN_PROCESS)
+    facts = tried(build, ServerSimulation.of(build.config.server, "config", "uniform", streams=2), IN_PROCESS)
     assert facts["first_release"] == len(NAMES)
     return {"audit", "replay", "simulate"}
 

@@ -1,4 +1,4 @@
-"""A server in process for tests of its HTTP side: a small desk, keys of each role, a client, and a loopback port."""
+"""A server in process for tests of its HTTP side: a small service, keys of each role, a client, and a loopback port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from sdc.config.server import ServerConfig
-from sdc.server.desk.desk import DeskLike
+from sdc.server.service.query_service import QueryService
 from sdc.server.web.access import Access, Role, Signed
 from sdc.server.web.app import create_app
 from sdc.server.web.connections import Connections, connection_class
@@ -29,9 +29,9 @@ URL = "http://127.0.0.1"
 
 @dataclass
 class Server:
-    """An application with its desk; `time` is what its clock shows."""
+    """An application with its service; `time` is what its clock shows."""
 
-    desk: DeskLike
+    service: QueryService
     settings: ServerConfig
     time: float = 0.0
     now: datetime = NOW
@@ -42,7 +42,7 @@ class Server:
         self.access = Access(self.settings, lambda *entry: self.stored.append(entry))
         own: dict[str, Any] = {"secret": SECRET, "now": lambda: self.now, "clock": lambda: self.time, "runs": self.runs}
         own["proxy_secret"] = PROXY if self.settings.proxy_secret else b""
-        self.app: ASGIApp = create_app(self.desk, self.settings, self.access, **own)
+        self.app: ASGIApp = create_app(self.service, self.settings, self.access, **own)
 
     def key(self, role: Role = "user", user: str = "") -> str:
         return self.access.new_key(user or role, self.now, 30)
@@ -53,13 +53,13 @@ class Server:
         return TestClient(self.app, URL, headers=headers, client=(host, 50_000), follow_redirects=False)
 
 
-def server_of(desk: DeskLike, **settings: Any) -> Server:
+def server_of(service: QueryService, **settings: Any) -> Server:
     """A user of each role, and beside them the public unless `public` or `users` say otherwise."""
     limits = {"requests_a_minute": 1_000_000, **settings.pop("limits", {})}
     if "users" not in settings:
         users = [{"name": role, "role": role} for role in get_args(Role)]
         settings = {"users": users, "public": True, **settings}
-    return Server(desk, ServerConfig.model_validate({"limits": limits, **settings}))
+    return Server(service, ServerConfig.model_validate({"limits": limits, **settings}))
 
 
 class Site(str):
@@ -69,9 +69,9 @@ class Site(str):
 
 
 @contextmanager
-def serving(desk: DeskLike, **settings: Any) -> Iterator[Site]:
+def serving(service: QueryService, **settings: Any) -> Iterator[Site]:
     """A server for browsers, until the block ends."""
-    server, signed = server_of(desk, **settings), Signed(SECRET)
+    server, signed = server_of(service, **settings), Signed(SECRET)
     with running(server.app) as url:
         site = Site(url)
         users = {role: server.access.by_key(server.key(role), NOW) for role in get_args(Role)}

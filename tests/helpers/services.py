@@ -18,12 +18,12 @@ from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
-from sdc.server.desk.audit import Standard
-from sdc.server.desk.judge import Judge, one_way, surveyed
-from sdc.server.desk.levels import levels_of
-from sdc.server.desk.rules import KEPT, SUPPRESSED, rules_of
-from sdc.server.desk.service import Service
-from sdc.server.desk.workers import Bench, Worker
+from sdc.server.service.audit import Standard
+from sdc.server.service.judge import Judge, one_way, surveyed
+from sdc.server.service.levels import levels_of
+from sdc.server.service.rules import KEPT, SUPPRESSED, rules_of
+from sdc.server.service.service import Service
+from sdc.server.service.workers import Bench, Worker
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import SWEEP, run_stage
 from tests.conftest import CZECH_CSV, CZECH_YAML

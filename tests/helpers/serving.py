@@ -68,7 +68,7 @@ def written(folder: Path, content: dict[str, Any], **server: Any) -> Path:
 def prepare(config: Path) -> None:
     """What `sdc serve --prepare` makes, without a flow."""
     from sdc.executor import IN_PROCESS
-    from sdc.server.desk.prepare import prepare as prepare_server
+    from sdc.server.service.prepare import prepare as prepare_server
     from sdc.stages.build import open_build
     from sdc.stages.stages import SWEEP, run_stage
 

@@ -16,7 +16,7 @@ from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.decision import Decider, Decision, Past
+from sdc.server.service.decision import Decider, Decision, Past
 from tests.strategies import knows
 
 USERS = ("ada", "bob", "cyd")

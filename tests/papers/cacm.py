@@ -10,7 +10,7 @@ from markupsafe import Markup
 from sdc import api
 from sdc.model.release import Release
 from sdc.report import simulation
-from sdc.server.tryout.simulation import summary
+from sdc.server.simulation.simulation import summary
 from tests.papers.item import Item, Value
 from tests.papers.sources import CZECH, RULES, SMALL_COUNT, WIDTH, Sources
 

@@ -25,10 +25,10 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.decomposable import DecomposableRelease
-from sdc.server.desk.judge import Judge, surveyed
-from sdc.server.desk.rules import rules_of
-from sdc.server.tryout.simulation import Opening, Queries, StreamCourse, simulated
-from sdc.server.tryout.trial import rule_sets_of
+from sdc.server.service.judge import Judge, surveyed
+from sdc.server.service.rules import rules_of
+from sdc.server.simulation.run import rule_sets_of
+from sdc.server.simulation.simulation import Queries, SimulationStart, StreamResult, simulated
 from sdc.utility.measures import Weights
 
 FILES = {"cps13.parquet": "ea504e3d022c1c5eba0471db15af1b7f21b265d0661f7e4ef6b64b4671136c26"}
@@ -128,12 +128,12 @@ class Sources:
         return api.find_release(CZECH, "decomposable", min_width=WIDTH, small_count=SMALL_COUNT, steps=3_000)
 
     @cached_property
-    def courses(self) -> dict[str, list[StreamCourse]]:
+    def courses(self) -> dict[str, list[StreamResult]]:
         """The same streams of requests for the Czech table under rules of a server."""
         criteria, weights = Criteria.of(SMALL_COUNT, WIDTH), Weights.equal(len(CZECH.schema))
         known = Knowledge.of(CZECH, NOTHING, NO_ZEROS, NO_FACTS)
         judge = Judge(CZECH, known, criteria)
-        opening = Opening(
+        opening = SimulationStart(
             known, criteria, surveyed(judge, State.first(CZECH.schema, all_ways(CZECH.schema, 1))), 1.0, weights
         )
         rules = {name: rules_of(found) for name, found in rule_sets_of(",".join(RULES), None).items()}

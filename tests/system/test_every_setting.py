@@ -19,7 +19,7 @@ import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
-from sdc.server.desk.prepare import prepare, prepared
+from sdc.server.service.prepare import prepare, prepared
 from sdc.server.web.access import Access, AccessError, new_keys
 from sdc.stages.build import Build, open_build
 from sdc.stages.plan import plan_build

@@ -22,7 +22,7 @@ from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.handbook import pages
 from sdc.handbook.markdown import Snippet, snippets
-from sdc.server.desk.service import Service, open_service
+from sdc.server.service.service import Service, open_service
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
@@ -101,7 +101,7 @@ def service(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     with open_service(open_build(Path("served.yaml"))) as service:
         for subtable in (0b11, 0b111111):
             service.ask(subtable, "ada").result(600)
-        wait_until(lambda: not service.log.course.pending)
+        wait_until(lambda: not service.log.projection.pending)
         yield service
 
 

@@ -22,9 +22,9 @@ from sdc.events import PROBLEM, SERVER, emit, for_this_user
 from sdc.model.errors import SdcError
 from sdc.record.chain import Chain
 from sdc.record.database import Use
-from sdc.server.desk.course import owner_of
-from sdc.server.desk.log import RequestLog
-from sdc.server.desk.outcome import PROBLEMS
+from sdc.server.service.log import RequestLog
+from sdc.server.service.outcome import PROBLEMS
+from sdc.server.service.projection import owner_of
 
 Role: TypeAlias = Literal["user", "operator", "auditor"]
 KEY, REVOKED, LOGGED_OUT = "key", "key_revoked", "logged_out"
@@ -55,7 +55,7 @@ class User:
     """Who asks.
 
     key      the number of the key; empty for the public and for users whom a proxy names
-    visitor  tells visitors without a key apart; empty for one who has no cookie yet
+    visitor  names a visitor without a key; empty for one who has no cookie yet
     """
 
     name: str
@@ -305,7 +305,7 @@ class Signed:
         return Session(str(key), str(name))
 
     def form(self, browser: str) -> str:
-        """For the forms of a page; `browser` is the session, or what else tells one browser from another."""
+        """For the forms of a page; `browser` is the session, or another cookie that differs between browsers."""
         return str(self._forms.dumps(_digest(browser)[:32]))
 
     def check_form(self, token: str, browser: str) -> None:

@@ -162,7 +162,7 @@ def _called(answer: Answer) -> list[str]:
 
 
 def _foot(answer: Answer) -> list[str]:
-    """What people are told below a table: of its variables, and of the whole publication."""
+    """The text below a table: of its variables, and of the whole publication."""
     own = [(answer.labels.variable(name), answer.labels.of(name)) for name in answer.names]
     said = [(name, ", ".join(filter(None, (labels.note, labels.unit)))) for name, labels in own]
     about = answer.texts.about

@@ -30,9 +30,9 @@ from sdc.model.recent import Recent
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.desk.desk import DeskLike, Reply, SuppressedAnswer
-from sdc.server.desk.levels import NO_PARTS_HERE
-from sdc.server.desk.rules import Simulatable
+from sdc.server.service.levels import NO_PARTS_HERE
+from sdc.server.service.query_service import QueryService, Reply, SuppressedAnswer
+from sdc.server.service.rules import Simulatable
 from sdc.server.web import bodies
 from sdc.server.web.access import Access, User, require_operator
 from sdc.server.web.answers import Answer, Shape, etag, file_name, pieces
@@ -59,25 +59,25 @@ MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 
 def metrics_text(
-    desk: DeskLike, access: Access, answered: Answered, connections: Connections | None, runs: Path
+    service: QueryService, access: Access, answered: Answered, connections: Connections | None, runs: Path
 ) -> bytes:
-    """All of it now; nothing tells what was asked for, nor a value or a number of the data.
+    """All metrics now; none reveals what was asked for, nor a value or number of the data.
 
-    runs  the folder of run folders, of which the last of each name is told
+    runs  the folder of run folders, of which the last of each name is shown
     """
-    return generate_latest(_Metrics(desk, access, answered, connections, runs))
+    return generate_latest(_Metrics(service, access, answered, connections, runs))
 
 
 @dataclass(frozen=True)
 class _Metrics(Collector):
-    desk: DeskLike
+    service: QueryService
     access: Access
     answered: Answered
     connections: Connections | None
     runs: Path
 
     def collect(self) -> Iterator[Metric]:
-        health, tally, state = self.desk.health(), self.desk.tally(), self.desk.state
+        health, tally, state = self.service.health(), self.service.tally(), self.service.state
         versions = {"version": VERSION, "python": platform.python_version()}
         yield InfoMetricFamily("sdc", "Versions of what runs.", versions)
         rows = [((route, str(status)), number) for (route, status), number in sorted(self.answered.items())]
@@ -88,7 +88,7 @@ class _Metrics(Collector):
         yield _counter("sdc_outages", "How often since the start a fault has begun.", ("fault",), outages)
         yield GaugeMetricFamily("sdc_ready", "1 where requests can be decided.", int(health["status"] == "ok"))
         yield GaugeMetricFamily("sdc_version", "t, the releases after the first.", state.version)
-        released = state.released.sub_tables(self.desk.schema)
+        released = state.released.sub_tables(self.service.schema)
         yield GaugeMetricFamily("sdc_released_sub_tables", "Sub-tables that are public.", released)
         yield GaugeMetricFamily("sdc_pending_requests", "Requests without a decision.", health["pending"])
         if shared := self.connections:
@@ -156,7 +156,7 @@ def sub_table_of(names: Iterable[str], schema: Schema) -> SubTable:
 class Tables:
     """Requests, and the tables that they lead to."""
 
-    desk: DeskLike
+    service: QueryService
     settings: ServerConfig
     kept: Recent[tuple[SubTable, str, Shape], AnswerFile] = field(
         default_factory=lambda: Recent(KEPT_BYTES, lambda file: file.size)
@@ -164,13 +164,13 @@ class Tables:
 
     async def ask(self, wanted: bodies.Wanted, request: Request, response: Response) -> bodies.ReplyBody:
         """Asks for a sub-table; what it is given is public for everybody from then on."""
-        subtable = sub_table_of(wanted.variables, self.desk.schema)
-        # the number of categories of a variable without a public table would be told by this
-        self._check_cells(subtable & self.desk.state.named, Shape())
+        subtable = sub_table_of(wanted.variables, self.service.schema)
+        # the number of categories of a variable without a public table would be revealed by this
+        self._check_cells(subtable & self.service.state.named, Shape())
         if wanted.in_part:
-            require_in_part(self.desk)
+            require_in_part(self.service)
         user = user_of(request)
-        asked = self.desk.ask(subtable, user.owner, in_part=wanted.in_part)
+        asked = self.service.ask(subtable, user.owner, in_part=wanted.in_part)
         return self._reply(await waited(asked), response, user)
 
     async def job(self, number: int, request: Request, response: Response, visitor: Visitor = "") -> bodies.ReplyBody:
@@ -178,19 +178,19 @@ class Tables:
         user = user_of(request)
         if user.is_public and visitor:
             user = replace(user, visitor=visitor)
-        reply = await run_in_threadpool(self.desk.reply_to, number, user.owner)
+        reply = await run_in_threadpool(self.service.reply_to, number, user.owner)
         if reply is None:
             raise Problem("unknown-request", f"you have made no request of the number {number}")
         return self._reply(reply, response, user)
 
     def _reply(self, reply: Reply, response: Response, user: User) -> bodies.ReplyBody:
         response.status_code = reply.status
-        return bodies.ReplyBody.showing(reply, self.desk.schema, user.visitor)
+        return bodies.ReplyBody.showing(reply, self.service.schema, user.visitor)
 
     async def requests(self, request: Request) -> bodies.RequestsBody:
         """One's own requests, the newest first."""
-        asked = await run_in_threadpool(self.desk.requests, user_of(request).owner)
-        return bodies.RequestsBody.showing(asked, self.desk.schema, own=True)
+        asked = await run_in_threadpool(self.service.requests, user_of(request).owner)
+        return bodies.RequestsBody.showing(asked, self.service.schema, own=True)
 
     async def table(
         self,
@@ -208,15 +208,15 @@ class Tables:
         key = (subtable, format.suffix, shape)
         # what was written once is public for ever
         kept = self.kept.peek(key)
-        public: Table | SuppressedAnswer | int | None = self.desk.records
+        public: Table | SuppressedAnswer | int | None = self.service.records
         if kept is None and subtable:
-            public = await run_in_threadpool(public_of, self.desk, subtable)
+            public = await run_in_threadpool(public_of, self.service, subtable)
         if public is None:
             raise self._not_released(subtable)
-        names = st.names(subtable, self.desk.schema)
+        names = st.names(subtable, self.service.schema)
         kind = "inline" if suffix is None else "attachment"
         within = [table.schema.names for table in public.within] if isinstance(public, SuppressedAnswer) else None
-        tag = etag(self.desk.public_id, names, format, shape, self.desk.texts, within)
+        tag = etag(self.service.public_id, names, format, shape, self.service.texts, within)
         # a table in part may tell more totals when more is released, and be released whole
         how_long = FOR_EVER if within is None else "no-cache"
         headers = {
@@ -229,7 +229,7 @@ class Tables:
             return Response(status_code=304, headers=headers)
         self._check_cells(subtable, shape)
         if kept is None:
-            found = await run_in_threadpool(_written, self.desk, public, shape, format)
+            found = await run_in_threadpool(_written, self.service, public, shape, format)
             if not isinstance(found, AnswerFile):
                 headers["accept-ranges"] = "none"
                 return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
@@ -240,7 +240,7 @@ class Tables:
     def _parsed(self, name: str) -> tuple[SubTable, str | None]:
         stem, dot, suffix = name.rpartition(".")
         # names of variables may have dots
-        schema = self.desk.schema
+        schema = self.service.schema
         has_suffix = dot and bodies.names_in(name, schema)[-1] not in schema.names
         text = stem if has_suffix else name
         subtable = 0 if text == TOTAL else sub_table_of(bodies.names_in(text, schema) if text else [], schema)
@@ -248,13 +248,15 @@ class Tables:
 
     def _not_released(self, subtable: SubTable) -> Problem:
         """The same whether it was refused, is undecided, or was never asked for."""
-        facts = bodies.ReplyBody.showing(Reply.not_released(subtable, self.desk.state), self.desk.schema).model_dump()
+        facts = bodies.ReplyBody.showing(
+            Reply.not_released(subtable, self.service.state), self.service.schema
+        ).model_dump()
         return Problem(facts.pop("code"), facts.pop("message"), facts)
 
     def _check_cells(self, subtable: SubTable, shape: Shape) -> None:
         """Before anything is counted: an estimate from the categories and the records."""
         most = self.settings.limits.cells
-        cells = estimated_cells(subtable, self.desk.schema, self.desk.records, shape)
+        cells = estimated_cells(subtable, self.service.schema, self.service.records, shape)
         if cells > most:
             text = f"the sub-table may have {cells} cells, at most {most} are answered; ask for fewer variables"
             raise Problem("too-large", text, {"limit": most, "asked": cells})
@@ -264,22 +266,22 @@ class Tables:
 class Views:
     """What anybody may see beside the tables."""
 
-    desk: DeskLike
+    service: QueryService
     settings: ServerConfig
 
     async def variables(self) -> bodies.VariablesBody:
         """What can be asked for."""
-        return bodies.VariablesBody.showing(self.desk)
+        return bodies.VariablesBody.showing(self.service)
 
     async def frontier(self) -> bodies.FrontierBody:
         """The released frontier: what is public, by its largest sub-tables."""
-        return bodies.FrontierBody.showing(self.desk.state, is_all=self.settings.publish_unreleasable)
+        return bodies.FrontierBody.showing(self.service.state, is_all=self.settings.publish_unreleasable)
 
     async def matrix(self, version: Version = None) -> bodies.MatrixBody:
         """The released frontier after each release, a row of X and dots for each element."""
         # of what could not be released before, operators alone hear
         return await matrix_of(
-            self.desk, version, lambda last: self.settings.publish_unreleasable and version in (None, last)
+            self.service, version, lambda last: self.settings.publish_unreleasable and version in (None, last)
         )
 
     async def alive(self) -> bodies.AliveBody:
@@ -287,8 +289,8 @@ class Views:
         return bodies.AliveBody(alive=True)
 
     async def ready(self, request: Request, response: Response) -> bodies.HealthBody:
-        """Whether requests can be decided: the history is read now. Operators are told what is wrong."""
-        found = bodies.HealthBody(**await run_in_threadpool(self.desk.health))
+        """Whether requests can be decided: the history is read now. Operators see what is wrong."""
+        found = bodies.HealthBody(**await run_in_threadpool(self.service.health))
         if found.status != "ok":
             response.status_code = UNAVAILABLE.status
             if not user_of(request).may_look:
@@ -300,30 +302,30 @@ class Views:
 class OperatorViews:
     """What operators and auditors see: both frontiers, every request, and why; and the last builds, below `runs`."""
 
-    desk: DeskLike
+    service: QueryService
     access: Access
     runs: Path
 
     async def metrics(self, request: Request) -> Response:
-        """Counters and gauges in Prometheus' text format; none tells what was asked for."""
+        """Counters and gauges in Prometheus' text format; none reveals what was asked for."""
         answered, shared = dict(request.state.answered), request.state.connections
-        text = await run_in_threadpool(metrics_text, self.desk, self.access, answered, shared, self.runs)
+        text = await run_in_threadpool(metrics_text, self.service, self.access, answered, shared, self.runs)
         return Response(text, media_type=MEDIA_TYPE)
 
     async def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""
-        return bodies.AllFrontiersBody.showing(self.desk.state)
+        return bodies.AllFrontiersBody.showing(self.service.state)
 
     async def operator_matrix(self, version: Version = None) -> bodies.MatrixBody:
         """Both frontiers after each release, a row of X and dots for each element."""
-        return await matrix_of(self.desk, version, lambda last: True)
+        return await matrix_of(self.service, version, lambda last: True)
 
     async def effect(
         self, variables: Annotated[str, Query(description="names, separated by commas", max_length=10_000)]
     ) -> bodies.EffectBody:
         """What releasing a sub-table would do."""
-        schema, version = self.desk.schema, self.desk.state.version
-        found = await waited(self.desk.effect(sub_table_of(variables.split(",") if variables else [], schema)))
+        schema, version = self.service.schema, self.service.state.version
+        found = await waited(self.service.effect(sub_table_of(variables.split(",") if variables else [], schema)))
         return bodies.EffectBody.showing(found, schema, version)
 
     async def statuses(self) -> Response:
@@ -331,39 +333,39 @@ class OperatorViews:
 
         0 at a number that is none, such as a variable without its coarser levels.
         """
-        version = str(self.desk.state.version)
-        return Response(self.desk.statuses().tobytes(), media_type=BYTES, headers={"x-version": version})
+        version = str(self.service.state.version)
+        return Response(self.service.statuses().tobytes(), media_type=BYTES, headers={"x-version": version})
 
     async def all_requests(self) -> bodies.RequestsBody:
         """Requests of all users, the newest first."""
-        asked = await run_in_threadpool(self.desk.requests)
-        return bodies.RequestsBody.showing(asked, self.desk.schema, own=False)
+        asked = await run_in_threadpool(self.service.requests)
+        return bodies.RequestsBody.showing(asked, self.service.schema, own=False)
 
     async def explained(self, number: int) -> bodies.ExplainedBody:
         """Why a request was decided as it was, with the cell that shows it."""
-        found = await run_in_threadpool(self.desk.explained, number)
+        found = await run_in_threadpool(self.service.explained, number)
         if found is None:
             raise Problem("unknown-request", f"there is no request of the number {number}")
-        return bodies.ExplainedBody.showing(found, self.desk.schema)
+        return bodies.ExplainedBody.showing(found, self.service.schema)
 
     async def history(self) -> bodies.HistoryBody:
         """Both frontiers over time."""
-        moments = await run_in_threadpool(self.desk.moments)
-        return bodies.HistoryBody.showing(self.desk.rules, moments, self.desk.schema)
+        moments = await run_in_threadpool(self.service.moments)
+        return bodies.HistoryBody.showing(self.service.rules, moments, self.service.schema)
 
 
 @dataclass(frozen=True)
 class Operations:
     """What operators change."""
 
-    desk: DeskLike
+    service: QueryService
     access: Access
     now: Callable[[], datetime]
 
     async def round(self, request: Request) -> bodies.RoundBody:
         """Holds a round of the rule batch: what waits is decided together."""
         require_operator(user_of(request), changes=True)
-        return bodies.RoundBody(decided=await waited(self.desk.round()))
+        return bodies.RoundBody(decided=await waited(self.service.round()))
 
     async def new_key(self, wanted: bodies.NewKey, request: Request) -> bodies.KeyBody:
         """Makes a key, which is shown this once."""
@@ -385,14 +387,14 @@ class Operations:
         return bodies.RevokedBody(revoked=number)
 
 
-async def matrix_of(desk: DeskLike, version: int | None, is_all: Callable[[int], bool]) -> bodies.MatrixBody:
+async def matrix_of(service: QueryService, version: int | None, is_all: Callable[[int], bool]) -> bodies.MatrixBody:
     """The frontiers at a version, the last where none is given; with the unreleasable one by what is last."""
-    moments = await run_in_threadpool(desk.moments)
+    moments = await run_in_threadpool(service.moments)
     last = len(moments) - 1
     if version is not None and version > last:
         raise Problem("unknown-version", f"there is no version {version} yet, the last is {last}")
     moment = moments[last if version is None else version]
-    return bodies.MatrixBody.showing(moment, last, desk.schema, is_all=is_all(last))
+    return bodies.MatrixBody.showing(moment, last, service.schema, is_all=is_all(last))
 
 
 def user_of(request: Request) -> User:
@@ -404,7 +406,7 @@ def user_of(request: Request) -> User:
 
 
 async def waited(future: Future[Found]) -> Found:
-    # who goes away takes no decision with them: its future is the desk's
+    # who goes away takes no decision with them: its future is the service's
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
@@ -428,15 +430,15 @@ def _tags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
-def public_of(desk: DeskLike, subtable: SubTable) -> Table | SuppressedAnswer | None:
+def public_of(service: QueryService, subtable: SubTable) -> Table | SuppressedAnswer | None:
     """What is public of a sub-table, whole or in part; None where nothing is."""
-    whole = desk.marginal(subtable)
-    return desk.in_part(subtable) if whole is None else whole
+    whole = service.marginal(subtable)
+    return service.in_part(subtable) if whole is None else whole
 
 
-def require_in_part(desk: DeskLike) -> None:
+def require_in_part(service: QueryService) -> None:
     """Problem where the rules of the server let nothing be answered in part."""
-    if Simulatable.name in desk.rules:
+    if Simulatable.name in service.rules:
         raise Problem("not-possible", NO_PARTS_HERE)
 
 
@@ -455,11 +457,11 @@ class AnswerFile:
 
 
 def _written(
-    desk: DeskLike, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
+    service: QueryService, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
 ) -> AnswerFile | Iterator[bytes]:
     """A file with the whole answer, of which clients may read ranges; of a large one its pieces."""
     try:
-        written = pieces(Answer(desk.title, public, shape, desk.texts), format)
+        written = pieces(Answer(service.title, public, shape, service.texts), format)
     except FormatError as error:
         raise Problem("unknown-format", str(error)) from error
     try:
@@ -473,7 +475,7 @@ def _written(
         kept.size = os.stat(kept.path).st_size
         return kept
     except OSError:  # the disk is full
-        return pieces(Answer(desk.title, public, shape, desk.texts), format)
+        return pieces(Answer(service.title, public, shape, service.texts), format)
 
 
 def _read(file: BinaryIO) -> Iterator[bytes]:
@@ -487,11 +489,11 @@ def _must_look(request: Request) -> None:
 
 
 def routes(
-    desk: DeskLike, settings: ServerConfig, access: Access, now: Callable[[], datetime], runs: Path
+    service: QueryService, settings: ServerConfig, access: Access, now: Callable[[], datetime], runs: Path
 ) -> APIRouter:
-    """All addresses; what they find is told as the type that they return, and what it lacks is left out."""
-    tables, views = Tables(desk, settings), Views(desk, settings)
-    shown, does = OperatorViews(desk, access, runs), Operations(desk, access, now)
+    """All addresses; answers have the type that they return, without the fields that it lacks."""
+    tables, views = Tables(service, settings), Views(service, settings)
+    shown, does = OperatorViews(service, access, runs), Operations(service, access, now)
     users: list[Route] = [
         ("POST", "/requests", tables.ask, documented(403, 415, also=PENDING)),
         ("GET", "/jobs/{number}", tables.job, documented(404, also=PENDING)),

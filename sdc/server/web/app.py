@@ -22,14 +22,14 @@ from starlette.types import ASGIApp
 from sdc.config.server import ServerConfig
 from sdc.model.errors import SdcError
 from sdc.record.database import ChainError
-from sdc.server.desk.desk import DeskLike
+from sdc.server.service.query_service import QueryService
 from sdc.server.web.access import Access, AccessError, Signed
 from sdc.server.web.api import routes
 from sdc.server.web.bodies import PREFIX
 from sdc.server.web.connections import Connections
 from sdc.server.web.documentation import documentation_page, openapi_of
 from sdc.server.web.gateway import SESSION, Gateway
-from sdc.server.web.problems import UNAVAILABLE, Problem, denied, response_to, tell_pages_by
+from sdc.server.web.problems import UNAVAILABLE, Problem, denied, response_to, show_pages_by
 
 # traces have addresses and the messages of exceptions, and go wherever the environment says
 UNOBSERVED: TelemetryConfig = {
@@ -56,7 +56,7 @@ def _documentation(app: FastAPI) -> APIRouter:
 
 
 def create_app(
-    desk: DeskLike,
+    service: QueryService,
     settings: ServerConfig,
     access: Access,
     *,
@@ -74,14 +74,19 @@ def create_app(
     connections   those of what listens, for the metrics
     """
     app = FastAPI(
-        title=desk.title, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=UNOBSERVED
+        title=service.title,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        telemetry=UNOBSERVED,
     )
     signed = Signed(secret)
     _add_problems(app)
-    app.include_router(routes(desk, settings, access, now, runs))
+    app.include_router(routes(service, settings, access, now, runs))
     app.include_router(_documentation(app))
     app.include_router(_sessions(access, signed, now))
-    _add_pages(app, desk, settings, signed)
+    _add_pages(app, service, settings, signed)
     return Gateway(app, settings, access, signed, now, clock, proxy_secret, connections)
 
 
@@ -119,17 +124,17 @@ def _check(signed: Signed, csrf: str, request: Request) -> None:
     signed.check_form(csrf, request.state.browser)
 
 
-def _add_pages(app: FastAPI, desk: DeskLike, settings: ServerConfig, signed: Signed) -> None:
+def _add_pages(app: FastAPI, service: QueryService, settings: ServerConfig, signed: Signed) -> None:
     from sdc.server.web.pages import error_page, pages
 
-    tell_pages_by(error_page)
+    show_pages_by(error_page)
     app.mount("/static", static_files())
 
     async def form_checked(request: Request) -> None:
         if request.method == "POST":
             _check(signed, str((await request.form()).get("csrf", "")), request)
 
-    app.include_router(pages(desk, settings), include_in_schema=False, dependencies=[Depends(form_checked)])
+    app.include_router(pages(service, settings), include_in_schema=False, dependencies=[Depends(form_checked)])
 
 
 def _add_problems(app: FastAPI) -> None:

@@ -10,13 +10,13 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field, StrictBool
 
 from sdc.model import subtable as st
-from sdc.model.schema import Schema
+from sdc.model.schema import Schema, Variable
 from sdc.model.state import State
 from sdc.model.subtable import SubTable
-from sdc.server.desk.desk import DeskLike, Explained, Moment, Reply, Request
-from sdc.server.desk.effect import Effect
-from sdc.server.desk.levels import tells
-from sdc.server.desk.outcome import PUBLIC, Decided
+from sdc.server.service.effect import Effect
+from sdc.server.service.levels import implied_levels
+from sdc.server.service.outcome import PUBLIC, Decided
+from sdc.server.service.query_service import Explained, Moment, QueryService, Reply, Request
 from sdc.server.web.access import NAME, Role
 
 PREFIX = "/api"
@@ -106,11 +106,19 @@ class ReplyBody(BaseModel):
 
 
 class VariableBody(BaseModel):
-    """A variable; `tells` are the coarser levels that whoever has it has, where there are any."""
+    """A variable; `implies` are its coarser levels, which a table of it implies, if there are any."""
 
     name: str
     categories: Annotated[list[str] | None, Field(description="null while no table of the variable is public")] = None
-    tells: Names | None = None
+    implies: Names | None = None
+    tells: Annotated[Names | None, Field(description="old name of implies")] = None
+
+    @classmethod
+    def showing(cls, variable: Variable, is_listed: bool, implied: Names | None) -> Self:
+        found = cls(name=variable.name, categories=list(variable.categories) if is_listed else None)
+        if implied is not None:
+            found.implies = found.tells = implied
+        return found
 
 
 class LabelsBody(BaseModel):
@@ -143,15 +151,14 @@ class VariablesBody(BaseModel):
     labels: dict[str, LabelsBody] | None = None
 
     @classmethod
-    def showing(cls, desk: DeskLike) -> Self:
-        told, listed = tells(desk.schema), {desk.schema.names[v] for v in st.members(desk.state.named)}
-        variables = [
-            {"name": v.name, "categories": v.categories if v.name in listed else None}
-            | ({"tells": told[v.name]} if v.name in told else {})
-            for v in desk.schema.variables
-        ]
-        texts = replace(desk.texts, labels=desk.texts.labels.of_categories(listed))
-        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.given}
+    def showing(cls, service: QueryService) -> Self:
+        implied, listed = (
+            implied_levels(service.schema),
+            {service.schema.names[v] for v in st.members(service.state.named)},
+        )
+        variables = [VariableBody.showing(v, v.name in listed, implied.get(v.name)) for v in service.schema.variables]
+        texts = replace(service.texts, labels=service.texts.labels.of_categories(listed))
+        facts = {"title": service.title, "records": service.records, "variables": variables, **texts.given}
         return cls.model_validate(facts)
 
 

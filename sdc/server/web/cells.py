@@ -17,7 +17,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, STATUS, TOTAL
-from sdc.server.desk.desk import SuppressedAnswer
+from sdc.server.service.query_service import SuppressedAnswer
 from sdc.server.web.formats import FormatError
 
 
@@ -72,7 +72,7 @@ class Answer:
 
     @property
     def marginal(self) -> Table | None:
-        """The cells that are told, of all but the grand total."""
+        """The published cells, of all but the grand total."""
         match self.public:
             case Table():
                 return self.public

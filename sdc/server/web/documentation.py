@@ -35,7 +35,7 @@ def documented(*codes: int, also: Responses | None = None) -> Responses:
 
 
 def openapi_of(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document; what a body lacks is told as 400, and each address takes a key."""
+    """The OpenAPI document; what a body lacks is answered by 400, and each address takes a key."""
     found = get_openapi(title=app.title, version=app.version, routes=app.routes)
     for _, _, operation in _operations(found):
         operation["responses"].pop("422", None)
@@ -59,7 +59,7 @@ def documentation_page(document: dict[str, Any]) -> str:
     intro = (
         "Give a key as ",
         element("code", "Authorization: Bearer KEY"),
-        "; what goes wrong is told as JSON with a code and a sentence. The same for programs: ",
+        "; errors are JSON with a code and a sentence. The same for programs: ",
         element("a", "OpenAPI", href="/api/openapi.json"),
         ".",
     )

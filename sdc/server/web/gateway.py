@@ -159,7 +159,7 @@ class Gateway:
         elif named:
             _wait(rate, f"address {named}")
         else:
-            # visitors of a proxy that names no address are told apart by their cookies, which they can throw away
+            # visitors of a proxy that names no address are distinguished by their cookies, which they can delete
             for one in [client, f"visitor {user.visitor}"] if given else [f"visitor {user.visitor}" if had else client]:
                 _wait(rate, one)
             if not is_safe:

@@ -21,8 +21,8 @@ from sdc.config.server import ServerConfig
 from sdc.events import PROBLEM, SERVER, EventLog, EventText, emit, heard
 from sdc.model.errors import ConfigError, InputError
 from sdc.paths import require_own
-from sdc.server.desk.prepare import folder_of, server_of
-from sdc.server.desk.service import open_service
+from sdc.server.service.prepare import folder_of, server_of
+from sdc.server.service.service import open_service
 from sdc.server.web.access import access_to, announce_expiry, new_keys, utc_now
 from sdc.server.web.app import create_app
 from sdc.server.web.connections import Connections, connection_class, room_for
@@ -146,7 +146,7 @@ PROXY_SECRET_BYTES = 32  # at least
 
 
 def listen(build: Build, host: str, port: int, history: str | None, ready: Callable[[str, Path | None], None]) -> None:
-    """Serves until it is told to end; `ready` hears the URL and, where users had no key yet, the file with those made.
+    """Serve until a signal; `ready` gets the URL and, if users had no valid key, the file with the new ones.
 
     Requests and faults go to `log.jsonl` in the server's folder, faults to standard error too. Errors as of
     `open_service`; ConfigError where the port is taken or the address is not this machine's own.

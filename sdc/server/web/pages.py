@@ -27,10 +27,10 @@ from sdc.page_templates import page_templates
 from sdc.report import svg
 from sdc.report.plot import Plot, ticks
 from sdc.report.space import squares
-from sdc.server.desk.desk import DeskLike, Moment, Reply
-from sdc.server.desk.levels import tells
-from sdc.server.desk.outcome import PROBLEMS
-from sdc.server.desk.rules import Simulatable
+from sdc.server.service.levels import implied_levels
+from sdc.server.service.outcome import PROBLEMS
+from sdc.server.service.query_service import Moment, QueryService, Reply
+from sdc.server.service.rules import Simulatable
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from sdc.server.web.api import public_of, require_in_part, waited
 from sdc.server.web.bodies import address_of, names_in
@@ -59,9 +59,9 @@ _TEMPLATES.filters["number"] = "{:,}".format
 _TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
 
 
-def pages(desk: DeskLike, settings: ServerConfig) -> APIRouter:
-    """The pages over a desk; `request.state` has the user and the form's token when they are called."""
-    for_all, for_operators = _Pages(desk, settings), _OperatorPages(desk, settings)
+def pages(service: QueryService, settings: ServerConfig) -> APIRouter:
+    """The pages over a service; `request.state` has the user and the form's token when they are called."""
+    for_all, for_operators = _Pages(service, settings), _OperatorPages(service, settings)
     router = APIRouter(include_in_schema=False)
     router.add_api_route("/requests", for_all.ask, methods=["POST"])
     _add(
@@ -108,7 +108,7 @@ def _page(request: Request, name: str, status: int = 200, /, **values: Any) -> H
 
 
 class _OperatorRoute(APIRoute):
-    """A page that users do not see, whoever wrote it and whatever it forgets."""
+    """A page that users do not see, even if its handler forgets to check."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handler = super().get_route_handler()
@@ -144,20 +144,20 @@ def _named(subtables: Sequence[SubTable], schema: Schema) -> list[_NamedSubTable
 class _Pages:
     """What everybody sees. Nothing on these pages depends on why something is refused."""
 
-    desk: DeskLike
+    service: QueryService
     settings: ServerConfig
 
     def form(self, request: Request, variable: Annotated[tuple[str, ...], Query()] = ()) -> Response:
         is_published = self.settings.publish_unreleasable
-        unreleasable = self.named(self.desk.state.unreleasable) if is_published else None
+        unreleasable = self.named(self.service.state.unreleasable) if is_published else None
         return _page(
             request,
             "form",
-            variables=self.desk.schema.variables,
-            listed={self.desk.schema.names[v] for v in st.members(self.desk.state.named)},
-            tells=tells(self.desk.schema),
-            names=self.desk.texts.labels,
-            records=self.desk.records,
+            variables=self.service.schema.variables,
+            listed={self.service.schema.names[v] for v in st.members(self.service.state.named)},
+            implies=implied_levels(self.service.schema),
+            names=self.service.texts.labels,
+            records=self.service.records,
             chosen=variable,
             unreleasable=unreleasable,
             most=self.settings.limits.cells,
@@ -173,15 +173,15 @@ class _Pages:
         if not variable:
             return error_page(request, Problem("no-variables", "No variable was chosen; choose one at least."))
         try:
-            subtable = st.named(variable, self.desk.schema)
+            subtable = st.named(variable, self.service.schema)
         except InputError as error:
             return error_page(request, Problem("unknown-variable", str(error)))
-        if (cells := self.cells(subtable & self.desk.state.named)) > (most := self.settings.limits.cells):
+        if (cells := self.cells(subtable & self.service.state.named)) > (most := self.settings.limits.cells):
             message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
             return error_page(request, Problem("too-many-cells", message))
         if in_part:
-            require_in_part(self.desk)
-        reply = await waited(self.desk.ask(subtable, request.state.user.owner, in_part=in_part))
+            require_in_part(self.service)
+        reply = await waited(self.service.ask(subtable, request.state.user.owner, in_part=in_part))
         number = reply.job
         if reply.decision == "refused":
             number = await asyncio.to_thread(self.number_of, subtable, request)
@@ -189,11 +189,11 @@ class _Pages:
 
     def job(self, request: Request, number: int) -> Response:
         """One request of this user: a page while it is pending or not released, else the table."""
-        reply = self.desk.reply_to(number, request.state.user.owner)
+        reply = self.service.reply_to(number, request.state.user.owner)
         if reply is None:
             return error_page(request, Problem("not-found", f"You have no request of number {number}."))
         if reply.decision == "pending":
-            label = st.label(reply.sub_table, self.desk.schema)
+            label = st.label(reply.sub_table, self.service.schema)
             return _page(request, "pending", reply.status, number=number, reply=reply, label=label)
         # what was refused once may be public by now
         if reply.decision == "refused" and not self.is_public(reply.sub_table):
@@ -202,16 +202,16 @@ class _Pages:
 
     def table(self, request: Request, label: str, zeros: bool = False, totals: bool = False) -> Response:
         try:
-            subtable = st.parse("*".join(names_in(label, self.desk.schema)), self.desk.schema)
+            subtable = st.parse("*".join(names_in(label, self.service.schema)), self.service.schema)
         except ReleaseError as error:
             return error_page(request, Problem("unknown-variable", str(error), status=404))
-        public = public_of(self.desk, subtable)
+        public = public_of(self.service, subtable)
         if public is None:
             return self.not_released(
                 request, PROBLEMS["not-released"], self.reply_on(subtable, request.state.user.owner)
             )
         try:
-            answer = Answer(request.app.title, public, Shape(zeros, totals), self.desk.texts)
+            answer = Answer(request.app.title, public, Shape(zeros, totals), self.service.texts)
         except SdcError as error:
             return error_page(request, Problem("not-possible", str(error)))
         return self.shown(request, subtable, answer)
@@ -245,30 +245,30 @@ class _Pages:
             reply=reply,
             subtable=self.named([reply.sub_table])[0],
             projection=self.named(reply.projection),
-            may_be_in_part=Simulatable.name not in self.desk.rules,
-            records=self.desk.records,
-            change=urlencode({"variable": st.names(reply.sub_table, self.desk.schema)}, doseq=True),
+            may_be_in_part=Simulatable.name not in self.service.rules,
+            records=self.service.records,
+            change=urlencode({"variable": st.names(reply.sub_table, self.service.schema)}, doseq=True),
         )
 
     def reply_on(self, subtable: SubTable, who: str) -> Reply:
         """What there is to say of what is not public: the user's own refusal; else nothing, and they may ask."""
-        numbers = (r.own for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
-        own = self.desk.reply_to(next(numbers, 0), who)
-        return own or Reply.not_released(subtable, self.desk.state, "")
+        numbers = (r.own for r in self.service.requests(who) if r.sub_table == subtable and r.decision == "refused")
+        own = self.service.reply_to(next(numbers, 0), who)
+        return own or Reply.not_released(subtable, self.service.state, "")
 
     def requests(self, request: Request) -> Response:
-        found = self.desk.requests(request.state.user.owner, MOST_ROWS)
+        found = self.service.requests(request.state.user.owner, MOST_ROWS)
         return _page(request, "requests", rows=[(r, self.named([r.sub_table])[0]) for r in found], most=MOST_ROWS)
 
     def frontier(self, request: Request, version: Version = None, rows: Rows = ROWS) -> Response:
-        moments = self.desk.moments()
+        moments = self.service.moments()
         # of what could not be released before, operators alone hear
         is_all = self.settings.publish_unreleasable and version in (None, len(moments) - 1)
-        return _trajectory(request, self.desk, self.settings, moments, version, rows, is_all=is_all)
+        return _trajectory(request, self.service, self.settings, moments, version, rows, is_all=is_all)
 
     def about(self, request: Request) -> Response:
-        about = self.desk.texts.about
-        return _page(request, "about", is_simulatable="simulatable" in self.desk.rules, about=about)
+        about = self.service.texts.about
+        return _page(request, "about", is_simulatable="simulatable" in self.service.rules, about=about)
 
     def login(self, request: Request) -> Response:
         return _page(request, "login")
@@ -276,27 +276,27 @@ class _Pages:
     # How sub-tables are called
 
     def named(self, subtables: Sequence[SubTable]) -> list[_NamedSubTable]:
-        return _named(subtables, self.desk.schema)
+        return _named(subtables, self.service.schema)
 
     def cells(self, subtable: SubTable) -> int:
-        return st.cells(subtable, self.desk.schema)
+        return st.cells(subtable, self.service.schema)
 
     def is_public(self, subtable: SubTable) -> bool:
         """Whether there is a page of it, whole or in part."""
-        return subtable in self.desk.state.released or self.desk.state.part(subtable) is not None
+        return subtable in self.service.state.released or self.service.state.part(subtable) is not None
 
     def table_of(self, reply: Reply) -> str:
-        return f"/tables/{address_of(reply.sub_table, self.desk.schema)}"
+        return f"/tables/{address_of(reply.sub_table, self.service.schema)}"
 
     def number_of(self, subtable: SubTable, request: Request) -> int | None:
         """The user's newest request for it."""
-        found = self.desk.requests(request.state.user.owner)
+        found = self.service.requests(request.state.user.owner)
         return next((r.own for r in found if r.sub_table == subtable), None)
 
 
 def _trajectory(
     request: Request,
-    desk: DeskLike,
+    service: QueryService,
     settings: ServerConfig,
     moments: Sequence[Moment],
     version: int | None,
@@ -305,12 +305,12 @@ def _trajectory(
     is_all: bool,
 ) -> Response:
     """The frontiers at a version as matrices, with the way to those before and after it, and all of them in a list."""
-    last, named = len(moments) - 1, partial(_named, schema=desk.schema)
+    last, named = len(moments) - 1, partial(_named, schema=service.schema)
     at = last if version is None else version
     if at > last:
         return error_page(request, Problem("unknown-version", f"There is no version {at} yet; the last is {last}."))
     now, before = moments[at], moments[max(0, at - 1)]
-    listed = [_listed(moment, desk.schema) for moment in moments[: -rows - 1 : -1]]
+    listed = [_listed(moment, service.schema) for moment in moments[: -rows - 1 : -1]]
     return _page(
         request,
         "frontier",
@@ -318,14 +318,14 @@ def _trajectory(
         last=last,
         cause=None if now.cause is None else named([now.cause])[0],
         gone=named([t for t in before.released if t not in now.released]),
-        variables=desk.schema.names,
-        names=desk.texts.labels,
+        variables=service.schema.names,
+        names=service.texts.labels,
         released=named(now.released),
         in_part=named(now.in_part),
         is_in_part=now.cause in now.in_part,
         unreleasable=named(now.unreleasable) if is_all else None,
-        shown=settings.limits.cells_on_screen // len(desk.schema),
-        records=desk.records,
+        shown=settings.limits.cells_on_screen // len(service.schema),
+        records=service.records,
         rows=listed,
         of=len(moments),
         most=MOST_ROWS,
@@ -366,7 +366,7 @@ def _growth(moments: Sequence[Moment]) -> Markup:
 class _OperatorPages:
     """What operators and auditors see: the whole query space, both frontiers over time, and why."""
 
-    desk: DeskLike
+    service: QueryService
     settings: ServerConfig
 
     def overview(self, request: Request) -> Response:
@@ -375,18 +375,18 @@ class _OperatorPages:
         return _page(
             request,
             "operator",
-            desk=self.desk,
-            health=self.desk.health(),
+            service=self.service,
+            health=self.service.health(),
             meanings=MEANINGS,
             totals=totals,
-            frontiers={"released": len(self.desk.state.released.frontier), **self.unproven()},
+            frontiers={"released": len(self.service.state.released.frontier), **self.unproven()},
         )
 
     def unproven(self) -> dict[str, int]:
-        return {"unreleasable": len(self.desk.state.unreleasable), "undecided": len(self.desk.state.undecided)}
+        return {"unreleasable": len(self.service.state.unreleasable), "undecided": len(self.service.state.undecided)}
 
     def space(self, request: Request) -> Response:
-        state, schema = self.desk.state, self.desk.schema
+        state, schema = self.service.state, self.service.schema
         return _page(
             request,
             "space",
@@ -399,26 +399,26 @@ class _OperatorPages:
             released=_named(state.released.frontier, schema),
             unreleasable=_named(state.unreleasable, schema),
             undecided=_named(state.undecided, schema),
-            records=self.desk.records,
+            records=self.service.records,
         )
 
     def frontier(self, request: Request, version: Version = None, rows: Rows = ROWS) -> Response:
-        return _trajectory(request, self.desk, self.settings, self.desk.moments(), version, rows, is_all=True)
+        return _trajectory(request, self.service, self.settings, self.service.moments(), version, rows, is_all=True)
 
     def counts(self) -> list[dict[Status, int]] | None:
         """By dimension the number of sub-tables of each status; None of a table of too many variables."""
         try:
-            return by_dimension(self.desk.statuses(), self.desk.schema)
+            return by_dimension(self.service.statuses(), self.service.schema)
         except ReleaseError:
             return None
 
     def requests(self, request: Request, rows: Rows = ROWS) -> Response:
-        found = [self.desk.explained(r.number) for r in self.desk.requests(None, rows)]
-        listed = [(one, _named([one.request.sub_table], self.desk.schema)[0]) for one in found if one is not None]
+        found = [self.service.explained(r.number) for r in self.service.requests(None, rows)]
+        listed = [(one, _named([one.request.sub_table], self.service.schema)[0]) for one in found if one is not None]
         return _page(request, "operator_requests", rows=listed, limit=rows, most=MOST_ROWS)
 
     def explained(self, request: Request, number: int) -> Response:
-        one = self.desk.explained(number)
+        one = self.service.explained(number)
         if one is None:
             return error_page(request, Problem("not-found", f"There is no request of number {number}."))
         asked = one.request.sub_table
@@ -427,15 +427,15 @@ class _OperatorPages:
             request,
             "explained",
             one=one,
-            subtable=_named([asked], self.desk.schema)[0],
-            is_released=asked in self.desk.state.released,
+            subtable=_named([asked], self.service.schema)[0],
+            is_released=asked in self.service.state.released,
             earlier=earlier,
             later=later,
         )
 
     def beside(self, number: int) -> tuple[int | None, int | None]:
         """The requests before and after one of the newest; their numbers have gaps."""
-        numbers = [request.number for request in self.desk.requests(None, MOST_ROWS)]
+        numbers = [request.number for request in self.service.requests(None, MOST_ROWS)]
         if number not in numbers:
             return None, None
         at = numbers.index(number)

@@ -1,4 +1,4 @@
-"""What goes wrong with a request, told in one way: a stable code, a plain sentence, and its numbers."""
+"""Errors of requests, in one form: a stable code, a plain sentence, and its numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope, Send
 
-from sdc.server.desk.outcome import PROBLEMS
+from sdc.server.service.outcome import PROBLEMS
 from sdc.server.web.access import AccessError
 
 
@@ -41,13 +41,13 @@ PROBES = (LIVE, READY, "/api/health")  # the last is where clients of the API as
 
 UNAVAILABLE = Problem(
     "unavailable",
-    "the history of this server cannot be written or read now, and nothing is told that is not stored; ask again later",
+    "the history of this server cannot be written or read now, and no answer is given that is not stored; ask again",
     headers={"retry-after": "5"},
 )
 
 
 def denied(error: AccessError) -> Problem:
-    """What somebody is told who may not."""
+    """The answer to somebody who may not ask this."""
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
     return Problem(error.code, str(error), headers=headers)
 
@@ -56,13 +56,13 @@ Page = Callable[[Request, Problem], Response]
 _pages: list[Page] = []
 
 
-def tell_pages_by(page: Page) -> None:
-    """How pages tell of problems; without it all are told as JSON."""
+def show_pages_by(page: Page) -> None:
+    """Set how pages show problems; without it all are JSON."""
     _pages[:] = [page]
 
 
 def is_for_programs(path: str) -> bool:
-    """Whether what is there is told as JSON or text to everybody."""
+    """Whether the answers there are JSON or text for everybody."""
     return path.startswith("/api/") or path in (*PROBES, METRICS)
 
 

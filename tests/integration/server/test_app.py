@@ -1,4 +1,4 @@
-"""The HTTP interface over a small desk: requests, tables, frontiers, operators, labels, and what is down."""
+"""The HTTP interface over a small service: requests, tables, frontiers, operators, labels, and what is down."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.desk import Reply
+from sdc.server.service.query_service import Reply
 from sdc.server.web import api
 from sdc.server.web.access import Role
 from sdc.server.web.answers import FORMATS
 from sdc.server.web.api import waited
 from sdc.server.web.problems import LIVE, METRICS, READY
 from tests.helpers.http import Server, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 
 REFUSED, RELEASED = ["A", "B", "C", "D", "E", "F"], ["A", "B"]
 
 
 @pytest.fixture(scope="module")
-def small(czech: Table) -> SmallDesk:
-    return SmallDesk(czech, Criteria.of(2, 6))
+def small(czech: Table) -> SmallService:
+    return SmallService(czech, Criteria.of(2, 6))
 
 
 @pytest.fixture
-def desk(small: SmallDesk) -> SmallDesk:
+def service(small: SmallService) -> SmallService:
     return small.copy()
 
 
 @pytest.fixture
-def server(desk: SmallDesk) -> Server:
-    return server_of(desk)
+def server(service: SmallService) -> Server:
+    return server_of(service)
 
 
 @pytest.fixture
@@ -114,12 +114,12 @@ def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: 
     assert (first["version"], first["last"], first["cause"]) == (0, 1, None)
     assert first["released"] == ["X.....", ".X....", "..X...", "...X..", "....X.", ".....X"]
     both = [operator.get(f"/api/operator/frontier/matrix?version={t}").json() for t in (0, 1)]
-    state = server.desk.state
+    state = server.service.state
     assert both[1]["unreleasable"] == [st.marks(t, 6) for t in state.unreleasable]
-    for moment, found in zip(server.desk.moments(), both, strict=True):
+    for moment, found in zip(server.service.moments(), both, strict=True):
         assert found["released"] == [st.marks(t, 6) for t in moment.released]
         assert found["unreleasable"] == [st.marks(t, 6) for t in moment.unreleasable]
-    published = server_of(server.desk, publish_unreleasable=True).client()
+    published = server_of(server.service, publish_unreleasable=True).client()
     assert published.get("/api/frontier/matrix").json() == published.get("/api/frontier/matrix?version=1").json()
     assert published.get("/api/frontier/matrix").json()["unreleasable"] == both[1]["unreleasable"]
     assert "unreleasable" not in published.get("/api/frontier/matrix?version=0").json()
@@ -179,13 +179,13 @@ def test_what_is_released_never_changes(client: TestClient) -> None:
         for header in (tag, f"W/{tag}", f'"x", {tag}', "*"):
             unchanged = client.get(f"/api/tables/{path}", headers={"if-none-match": header})
             assert (unchanged.status_code, unchanged.content) == (304, b"")
-            assert (unchanged.headers["etag"], unchanged.headers["vary"]) == (tag, "Accept")
+            assert (unchanged.headers["etag"], unchanged.headers["vary"]) == (tag, "Accept, Origin")
         assert client.get(f"/api/tables/{path}", headers={"if-none-match": '"x"'}).status_code == 200
     assert len(tags) == 6
 
 
-def test_who_needs_a_key_gets_what_no_other_cache_keeps(desk: SmallDesk) -> None:
-    found = server_of(desk, public=False).client("user").get("/api/tables/A.csv")
+def test_who_needs_a_key_gets_what_no_other_cache_keeps(service: SmallService) -> None:
+    found = server_of(service, public=False).client("user").get("/api/tables/A.csv")
     assert found.headers["cache-control"].startswith("private")
 
 
@@ -260,7 +260,7 @@ def test_addresses_without_a_star(client: TestClient) -> None:
     assert problem(client.get("/api/tables/A,.csv")) == (400, "unknown-variable")
 
 
-def test_pages_of_other_sites_read_what_is_public_to_everybody(desk: SmallDesk, client: TestClient) -> None:
+def test_pages_of_other_sites_read_what_is_public_to_everybody(service: SmallService, client: TestClient) -> None:
     origin, shares = {"origin": "https://evil.example"}, "access-control-allow-origin"
     for path in ("tables/A.csv", "tables/A*B*C*D*E*F", "variables", "frontier", "frontier/matrix"):
         for headers in ({}, origin):
@@ -272,7 +272,7 @@ def test_pages_of_other_sites_read_what_is_public_to_everybody(desk: SmallDesk, 
     for method, header in (("POST", "range"), ("GET", "authorization")):
         asked |= {"access-control-request-method": method, "access-control-request-headers": header}
         assert client.options("/api/tables/A.csv", headers=asked).status_code == 400
-    closed = server_of(desk, public=False).client("user")
+    closed = server_of(service, public=False).client("user")
     others = [client.get("/api/requests", headers=origin), client.get("/", headers=origin)]
     for found in (*others, closed.get("/api/tables/A.csv", headers=origin)):
         assert (shares in found.headers, found.headers["cross-origin-resource-policy"]) == (False, "same-origin")
@@ -281,11 +281,11 @@ def test_pages_of_other_sites_read_what_is_public_to_everybody(desk: SmallDesk, 
 # What is down
 
 
-def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = server_of(desk, public=False).client()
+def test_what_is_wrong_with_the_server(service: SmallService, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = server_of(service, public=False).client()
     assert client.get("/api/health").json() == {"status": "ok", "version": 0}
     gone = {"status": "postgresql://secret@host is gone", "version": 0, "pending": 0}
-    monkeypatch.setattr(desk, "health", lambda: gone)
+    monkeypatch.setattr(service, "health", lambda: gone)
     for path in ("/readyz", "/api/health"):
         found = client.get(path)
         assert found.status_code == 503
@@ -295,7 +295,7 @@ def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.Monk
 
 
 def test_a_pending_request(czech: Table) -> None:
-    class Slow(SmallDesk):
+    class Slow(SmallService):
         def ask(self, subtable: int, who: str, *, in_part: bool = False) -> Future[Reply]:
             reply = super().ask(subtable, who).result()
             future = Future[Reply]()
@@ -315,7 +315,7 @@ def test_a_pending_request(czech: Table) -> None:
 
 
 def test_who_goes_away_stops_no_decision() -> None:
-    """The desk still tells what it decided, to nobody."""
+    """The service still tells what it decided, to nobody."""
     future = Future[int]()
 
     async def go_away() -> None:
@@ -412,27 +412,27 @@ def test_the_documentation(client: TestClient) -> None:
     assert set(table) == {format.range for format in FORMATS.values()}
 
 
-def test_no_category_is_listed_before_a_table_of_its_variable_is_public(desk: SmallDesk) -> None:
+def test_no_category_is_listed_before_a_table_of_its_variable_is_public(service: SmallService) -> None:
     """That a category is listed tells that it has a record. How many there are decides no answer before that either."""
-    desk.texts = Texts(PublicationConfig(), Labels({"A": VariableLabels(categories={"no": "never"})}))
-    desk._state = replace(desk.state, released=Release.of([0b110]))
-    client = server_of(desk, limits={"cells": 2}).client()
+    service.texts = Texts(PublicationConfig(), Labels({"A": VariableLabels(categories={"no": "never"})}))
+    service._state = replace(service.state, released=Release.of([0b110]))
+    client = server_of(service, limits={"cells": 2}).client()
     found = client.get("/api/variables").json()
     assert [v["name"] for v in found["variables"] if v.get("categories")] == ["B", "C"]
     assert not found["labels"]["A"].get("categories")
     form = client.get("/").text
-    assert form.count("Its categories are listed once a table of it is public.") == len(desk.schema) - 2
+    assert form.count("Its categories are listed once a table of it is public.") == len(service.schema) - 2
     assert 'value="A" data-cells="1"' in form
     assert "never" not in form
     assert ask(client, "A", "D").json()["decision"] == "released"
     assert problem(ask(client, "A", "D", "B")) == (413, "too-large")
 
 
-def test_labels_are_on_the_pages_and_in_the_interface(desk: SmallDesk) -> None:
-    plain = server_of(desk).client().get("/api/tables/A.json").headers["etag"]
+def test_labels_are_on_the_pages_and_in_the_interface(service: SmallService) -> None:
+    plain = server_of(service).client().get("/api/tables/A.json").headers["etag"]
     smokes = VariableLabels("Smokes <often>", "asked at work", "habit", {"no": "never"})
-    desk.texts = Texts(PublicationConfig(period="1981", notes=("Men.",)), Labels({"A": smokes}))
-    client = server_of(desk).client()
+    service.texts = Texts(PublicationConfig(period="1981", notes=("Men.",)), Labels({"A": smokes}))
+    client = server_of(service).client()
     form, about = client.get("/").text, client.get("/about").text
     assert 'value="A" data-cells="2"> Smokes &lt;often&gt; <span class="soft">A</span>' in form
     assert all(text in form for text in ("<li>never</li>", "asked at work", "Unit: habit"))

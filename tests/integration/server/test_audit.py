@@ -24,7 +24,7 @@ from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.criteria import Criteria
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.audit import Standard, audit
+from sdc.server.service.audit import Standard, audit
 from tests import reference
 from tests.integration.record.test_chain import disarm, execute
 from tests.strategies import dense, knows, schema_of, unknowing

@@ -21,7 +21,7 @@ from sdc.model import subtable as st
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.desk.desk import DeskLike
+from sdc.server.service.query_service import QueryService
 from sdc.server.web.answers import FORMATS
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import open_service
@@ -48,7 +48,7 @@ def table() -> Table:
 
 
 @pytest.fixture
-def desk(table: Table, tmp_path: Path) -> Iterator[DeskLike]:
+def desk(table: Table, tmp_path: Path) -> Iterator[QueryService]:
     with closing(open_service(table, tmp_path)) as service:
         yield service
 
@@ -60,7 +60,7 @@ def counts_of(table: Table, subtables: Any) -> set[int]:
 
 def walk(server: Server, client: TestClient) -> Iterator[Any]:
     """Asks for everything, and goes everywhere; in the end the answers of all addresses."""
-    schema = server.desk.schema
+    schema = server.service.schema
     for subtable in sorted(EVERY, key=lambda t: (-st.dimension(t), t)):
         yield client.post("/api/requests", json={"variables": st.names(subtable, schema)})
     paths = [*PAGES, *(f"/api/{name}" for name in ("variables", "frontier", "requests", "health"))]
@@ -92,7 +92,7 @@ def digits_in(text: str) -> set[int]:
 
 
 def test_no_count_leaves_that_was_not_released(
-    desk: DeskLike, table: Table, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    desk: QueryService, table: Table, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     server, log = server_of(desk), tmp_path / "log.jsonl"
     with server.client("user") as client, caplog.at_level(logging.DEBUG), heard(EventLog(log), SERVER):
@@ -117,7 +117,7 @@ def test_no_count_leaves_that_was_not_released(
         assert word.lower() not in said.lower()
 
 
-def test_refusals_of_one_shape_are_the_same(desk: DeskLike) -> None:
+def test_refusals_of_one_shape_are_the_same(desk: QueryService) -> None:
     """Whatever the reason: apart from names and the version they are the same bytes."""
     server = server_of(desk)
     client = server.client("user")
@@ -141,7 +141,7 @@ def test_refusals_of_one_shape_are_the_same(desk: DeskLike) -> None:
     assert sum(len(said) for said in shapes.values()) == len(shapes) > 4
 
 
-def shape_of(body: dict[str, Any], subtable: SubTable, desk: DeskLike) -> Any:
+def shape_of(body: dict[str, Any], subtable: SubTable, desk: QueryService) -> Any:
     """What is told of the public parts, by the position of each name in the request."""
     names = st.names(subtable, desk.schema)
     parts = [[names.index(name) for name in part] for part in body["projection"]]

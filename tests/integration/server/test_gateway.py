@@ -15,15 +15,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sdc.server.web.access import Signed
 from sdc.server.web.gateway import BROWSER, HEADERS, SESSION
 from tests.helpers.http import PROXY, SECRET, Server, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 from tests.helpers.waiting import wait_until
-from tests.integration.server.test_app import RELEASED, ask, client, desk, operator, problem, server, small
+from tests.integration.server.test_app import RELEASED, ask, client, operator, problem, server, service, small
 
-__all__ = ["client", "desk", "operator", "server", "small"]
+__all__ = ["client", "operator", "server", "service", "small"]
 
 
 @pytest.fixture(scope="module")
-def giving_nothing(small: SmallDesk) -> Server:
+def giving_nothing(small: SmallService) -> Server:
     """For tests that get nothing of it, so that it stays as it was."""
     return server_of(small.copy(), limits={"body_bytes": 1 << 20})
 
@@ -97,8 +97,8 @@ def test_wrong_methods_and_paths(client: TestClient, operator: TestClient) -> No
 # Limits
 
 
-def test_sub_tables_that_are_too_large(desk: SmallDesk) -> None:
-    client = server_of(desk, limits={"cells": 5}).client()
+def test_sub_tables_that_are_too_large(service: SmallService) -> None:
+    client = server_of(service, limits={"cells": 5}).client()
     found = ask(client, "A", "B", "C")
     assert problem(found) == (413, "too-large")
     assert (found.json()["limit"], found.json()["asked"]) == (5, 8)
@@ -134,8 +134,8 @@ def test_bodies_that_are_too_large(client: TestClient, operator: TestClient) -> 
         assert problem(client.post("/api/requests", content=b"{}", headers=headers)) == (400, "bad-body")
 
 
-def test_asking_too_often(desk: SmallDesk) -> None:
-    server = server_of(desk, limits={"requests_a_minute": 2})
+def test_asking_too_often(service: SmallService) -> None:
+    server = server_of(service, limits={"requests_a_minute": 2})
     client, other = server.client(), server.client("user")
     assert [ask(client, "A").status_code for _ in range(3)] == [200, 200, 429]
     found = ask(client, "A")
@@ -208,8 +208,8 @@ def form_of(client: TestClient, path: str = "/nothing") -> str:
     return Signed(SECRET).form(browser)
 
 
-def test_logging_in_and_out(desk: SmallDesk) -> None:
-    server = server_of(desk, public=False)
+def test_logging_in_and_out(service: SmallService) -> None:
+    server = server_of(service, public=False)
     client = server.client()
     assert problem(client.get("/api/frontier")) == (401, "unauthorised")
     found = client.post("/login", data={"key": server.key("operator"), "csrf": form_of(client)})
@@ -262,9 +262,9 @@ def named(user: str, **headers: str) -> dict[str, str]:
     return {"x-proxy-secret": PROXY.decode(), "x-user": user, **headers}
 
 
-def test_a_proxy_that_knows_the_secret_names_users(desk: SmallDesk) -> None:
+def test_a_proxy_that_knows_the_secret_names_users(service: SmallService) -> None:
     """Else any program of this machine, or a page whose name leads here, would be the operator."""
-    server = server_of(desk, **BEHIND, users=[{"name": "ada", "role": "operator"}])
+    server = server_of(service, **BEHIND, users=[{"name": "ada", "role": "operator"}])
     space, client = "/api/operator/frontier", server.client()
     assert client.get(space, headers=named("ada")).status_code == 200
     assert client.get(space, headers=named("ada", host="tables.example")).status_code == 200
@@ -272,23 +272,23 @@ def test_a_proxy_that_knows_the_secret_names_users(desk: SmallDesk) -> None:
     for wrong in ({"x-user": "ada"}, named(""), {"x-user": "ada", "x-proxy-secret": "s" * 40}):
         assert problem(client.get(space, headers=wrong)) == (401, "unauthorised")
     assert problem(client.get(space, headers=named("ada", host="evil.example"))) == (400, "bad-host")
-    without = server_of(desk).client()
+    without = server_of(service).client()
     assert problem(without.get(space, headers={"x-user": "ada"})) == (403, "forbidden")
     assert problem(without.get(space, headers=named("ada"))) == (401, "unauthorised")
     assert problem(without.get("/api/frontier", headers={"host": "tables.example"})) == (400, "bad-host")
 
 
-def test_who_is_not_named_is_a_visitor_at_an_address(desk: SmallDesk) -> None:
+def test_who_is_not_named_is_a_visitor_at_an_address(service: SmallService) -> None:
     """All of them come from that of the proxy, which says whose it was; what it was told before that is not heard."""
-    client = server_of(desk, **BEHIND, limits={"requests_a_minute": 1}).client()
+    client = server_of(service, **BEHIND, limits={"requests_a_minute": 1}).client()
     secret, wanted = {"x-proxy-secret": PROXY.decode()}, {"variables": RELEASED}
     came = [secret | {"x-forwarded-for": text} for text in ("192.0.2.1", "192.0.2.2", "192.0.2.9, 192.0.2.1")]
     assert [client.post("/api/requests", json=wanted, headers=one).status_code for one in came] == [200, 200, 429]
 
 
-def test_pages_behind_a_proxy_ask_and_have_secure_cookies(desk: SmallDesk) -> None:
+def test_pages_behind_a_proxy_ask_and_have_secure_cookies(service: SmallService) -> None:
     """A proxy sends the own address of the server as Host, if nobody tells it otherwise."""
-    server = server_of(desk, **BEHIND)
+    server = server_of(service, **BEHIND)
     for host in ("127.0.0.1", "tables.example"):
         own = {"x-proxy-secret": PROXY.decode(), "host": host}
         assert "; Secure" in server.client().get("/", headers=own).headers["set-cookie"]
@@ -298,17 +298,17 @@ def test_pages_behind_a_proxy_ask_and_have_secure_cookies(desk: SmallDesk) -> No
             )
             assert found.status_code == status, (host, origin)
     assert "Secure" in server.client().get("/").headers["set-cookie"]
-    assert "Secure" not in server_of(desk).client().get("/").headers["set-cookie"]
+    assert "Secure" not in server_of(service).client().get("/").headers["set-cookie"]
 
 
-def test_at_a_unix_socket_a_proxy_needs_no_secret(desk: SmallDesk) -> None:
+def test_at_a_unix_socket_a_proxy_needs_no_secret(service: SmallService) -> None:
     settings = {"url": "https://tables.example", "proxy_header": "X-User", "socket": "a path"}
-    server = server_of(desk, **settings, users=[{"name": "ada", "role": "operator"}])
+    server = server_of(service, **settings, users=[{"name": "ada", "role": "operator"}])
     space, ada = "/api/operator/frontier", {"x-user": "ada"}
     at_socket, elsewhere = TestClient(Unnamed(server.app), "http://127.0.0.1"), server.client()
     assert at_socket.get(space, headers=ada).status_code == 200
     assert problem(elsewhere.get(space, headers=ada)) == (401, "unauthorised")
-    without = TestClient(Unnamed(server_of(desk).app), "http://127.0.0.1")
+    without = TestClient(Unnamed(server_of(service).app), "http://127.0.0.1")
     assert problem(without.get(space, headers=ada)) == (403, "forbidden")
 
 
@@ -322,8 +322,8 @@ class Unnamed:
         await self.app({**scope, "client": None}, receive, send)
 
 
-def test_visitors_do_not_see_requests_of_each_other(desk: SmallDesk) -> None:
-    server = server_of(desk)
+def test_visitors_do_not_see_requests_of_each_other(service: SmallService) -> None:
+    server = server_of(service)
     one, other, operator = server.client(), server.client(), server.client("operator")
     assert ask(one, *RELEASED).json()["decision"] == "released"
     assert ask(other, "A").json()["decision"] == "answered"
@@ -335,15 +335,15 @@ def test_visitors_do_not_see_requests_of_each_other(desk: SmallDesk) -> None:
     assert one.get("/jobs/2").status_code == 404
     assert problem(server.client().get("/api/jobs/1")) == (404, "unknown-request")
     # who keeps no cookies has the visitor in the address of the job
-    visitor = desk.requests()[1].owner.partition("/")[2]
+    visitor = service.requests()[1].owner.partition("/")[2]
     found = server.client().get(f"/api/jobs/1?visitor={visitor}").json()
     assert found["decision"] == "released"
     listed = operator.get("/api/operator/requests").json()["requests"]
     assert [request["who"] for request in listed] == ["public", "public"]
 
 
-def test_visitors_of_a_proxy_that_names_no_address_have_limits_of_their_own(desk: SmallDesk) -> None:
-    server = server_of(desk, limits={"requests_a_minute": 1})
+def test_visitors_of_a_proxy_that_names_no_address_have_limits_of_their_own(service: SmallService) -> None:
+    server = server_of(service, limits={"requests_a_minute": 1})
     one, other = server.client(), server.client()
     for visitor in (one, other):
         visitor.get("/")
@@ -352,10 +352,10 @@ def test_visitors_of_a_proxy_that_names_no_address_have_limits_of_their_own(desk
     assert fresh == [200, 429], "without a cookie they have one together"
 
 
-def test_one_address_is_answered_so_much_at_once(desk: SmallDesk) -> None:
-    server = server_of(desk, **BEHIND, limits={"connections_each": 1})
+def test_one_address_is_answered_so_much_at_once(service: SmallService) -> None:
+    server = server_of(service, **BEHIND, limits={"connections_each": 1})
     held, client = threading.Event(), server.client()
-    server.desk.health = lambda: held.wait(300) and {"status": "ok", "version": 0}  # type: ignore[method-assign]
+    server.service.health = lambda: held.wait(300) and {"status": "ok", "version": 0}  # type: ignore[method-assign]
     came = [{"x-proxy-secret": PROXY.decode(), "x-forwarded-for": f"192.0.2.{n}"} for n in (1, 2)]
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(server.client().get, "/readyz", headers=came[0])
@@ -370,9 +370,9 @@ def problem_or_none(response: Any) -> tuple[int, str] | None:
     return problem(response) if response.is_error else None
 
 
-def test_a_proxy_names_nobody_that_no_user_could_be(desk: SmallDesk) -> None:
+def test_a_proxy_names_nobody_that_no_user_could_be(service: SmallService) -> None:
     """Names go into the history: they are as those of keys."""
-    client = server_of(desk, **BEHIND).client()
+    client = server_of(service, **BEHIND).client()
     for name in ("x" * 65, "a b", "<b>", "\xe9", "ada, eve", ""):
         found = client.get("/api/frontier", headers={**named(""), "x-user": name.encode("latin-1")})
         assert problem(found) == (401, "unauthorised")

@@ -27,13 +27,13 @@ from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.audit import Audit, Standard, audit
-from sdc.server.desk.desk import Reply
-from sdc.server.desk.judge import Judge, surveyed
-from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
-from sdc.server.desk.service import Service
-from sdc.server.desk.service import open_service as open_prepared
-from sdc.server.tryout.replay import HistorySubject, recorded, replays
+from sdc.server.service.audit import Audit, Standard, audit
+from sdc.server.service.judge import Judge, surveyed
+from sdc.server.service.prepare import EVIDENCE, first_release, folder_of, prepare
+from sdc.server.service.query_service import Reply
+from sdc.server.service.service import Service
+from sdc.server.service.service import open_service as open_prepared
+from sdc.server.simulation.replay import HistoryInput, recorded, replays
 from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
@@ -291,7 +291,7 @@ def test_a_replay_takes_in_part_what_was_taken_so(opened: Callable[..., Service]
     assert (past.in_part, past.got_part) == ({0, 1}, (EVERYTHING,))
     assert past.outcomes == ("released_in_part", "released", "refused")
     known, weights = knows(czech, NOTHING), Weights.equal(6)
-    subject = HistorySubject(czech, known, CRITERIA, ServerConfig(), weights)
+    subject = HistoryInput(czech, known, CRITERIA, ServerConfig(), weights)
     facts = replays(subject, "myopic,batch,simulatable", entries)
     would = facts["as_it_would_have_been"]
     assert facts["as_it_was"]["in_part"] == would["myopic"]["in_part"] == would["batch"]["in_part"] == [[*"ABCDEF"]]

@@ -14,7 +14,7 @@ import yaml
 from sdc.config.file import read_config
 from sdc.events import SERVER, EventText, heard
 from sdc.model.table import Table
-from sdc.server.desk.service import Service
+from sdc.server.service.service import Service
 from sdc.server.web.access import Access, AccessError, access_to, announce_expiry
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.commands import Sdc, sdc

@@ -23,21 +23,21 @@ from sdc.model.state import State, Status, sub_tables
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.audit import Standard, audit
-from sdc.server.desk.course import Course
-from sdc.server.desk.decision import Decider
-from sdc.server.desk.effect import effect_of
-from sdc.server.desk.judge import Judge, one_way, surveyed
-from sdc.server.desk.levels import levels_of, schema_told
-from sdc.server.desk.rules import STEPS, Rule, rules_of
-from sdc.server.tryout.replay import recorded
-from sdc.server.tryout.simulation import Kind, Queries, course
-from sdc.server.tryout.trial import rule_sets_of
+from sdc.server.service.audit import Standard, audit
+from sdc.server.service.decision import Decider
+from sdc.server.service.effect import effect_of
+from sdc.server.service.judge import Judge, one_way, surveyed
+from sdc.server.service.levels import levels_of, schema_in
+from sdc.server.service.projection import HistoryProjection
+from sdc.server.service.rules import STEPS, Rule, rules_of
+from sdc.server.simulation.replay import recorded
+from sdc.server.simulation.run import rule_sets_of
+from sdc.server.simulation.simulation import Kind, Queries, simulate_stream
 from sdc.utility.measures import Weights
 from tests import levels
 from tests.helpers import services
 from tests.helpers.http import Server, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 from tests.strategies import knows
 
 SCHEMA = Schema(
@@ -128,7 +128,7 @@ def test_what_is_public_is_closed_and_safe_and_the_rest_of_what_cannot_be_is_kno
             seen.append(state)
             return asked[k], f"user {k % 3}"
 
-        found = course(Decider(judge.anew(), rules(name)), first, asks, len(asked))
+        found = simulate_stream(Decider(judge.anew(), rules(name)), first, asks, len(asked))
         for state in seen:
             truth.check(state)
         assert found.released[-1] == sum(t in Release.of(found.frontier) for t in EVERY) - 1
@@ -243,7 +243,7 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, tmp_pa
         if entry.kind in ("request", "decision", "frontier"):
             assert all(map(is_told, sub_tables_in(entry.body))), entry
             assert entry.subject in ("", "(total)") or is_told(entry.subject.split("*"))
-    again = Course(SCHEMA, table.total)
+    again = HistoryProjection(SCHEMA, table.total)
     for entry in entries:
         again.apply(entry)
     assert again.state == state
@@ -263,11 +263,11 @@ SEED = next(
 
 
 def test_levels_are_told_as_they_are() -> None:
-    told = schema_told(json.loads(json.dumps({"variables": list(SCHEMA.names), **levels_of(SCHEMA)})))
+    told = schema_in(json.loads(json.dumps({"variables": list(SCHEMA.names), **levels_of(SCHEMA)})))
     assert told is not None
     assert (told.names, told.axes, told.levels.coarser) == (SCHEMA.names, SCHEMA.axes, SCHEMA.levels.coarser)
     assert [told.levels.closed(t) for t in range(64)] == [SCHEMA.levels.closed(t) for t in range(64)]
-    assert (levels_of(SCHEMA.flat), schema_told({"variables": list(SCHEMA.names)})) == ({}, None)
+    assert (levels_of(SCHEMA.flat), schema_in({"variables": list(SCHEMA.names)})) == ({}, None)
 
 
 @pytest.mark.parametrize(
@@ -307,9 +307,9 @@ def test_a_refusal_by_a_step_is_held_against_the_levels(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def opened() -> SmallDesk:
+def opened() -> SmallService:
     """With a request that was released, and one that was refused."""
-    desk = SmallDesk(table_of(SEED), CRITERIA)
+    desk = SmallService(table_of(SEED), CRITERIA)
     for t in sorted(EVERY, key=lambda t: -st.dimension(t)):
         desk.ask(t, "user")
     assert {request.decision for request in desk.requests()} >= {"released", "refused"}
@@ -317,7 +317,7 @@ def opened() -> SmallDesk:
 
 
 @pytest.fixture
-def server(opened: SmallDesk) -> Server:
+def server(opened: SmallService) -> Server:
     return server_of(opened.copy(), publish_unreleasable=True)
 
 

@@ -14,11 +14,11 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.record.database import ChainUnavailableError
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.deciding import fault_of
+from sdc.server.service.deciding import fault_of
 from sdc.storage.run_folder import RunFolder
 from tests.helpers.http import NOW, Server, server_of
 from tests.helpers.services import open_service
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 from tests.unit.storage.test_runs import STAGES, make
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
@@ -67,8 +67,8 @@ def test_requests_decisions_and_outages(czech: Table, tmp_path: Path) -> None:
 
 @pytest.fixture
 def server(czech: Table, tmp_path: Path) -> Server:
-    found = server_of(SmallDesk(czech, Criteria.of(2, 6)))
-    return Server(found.desk, found.settings, runs=tmp_path / "runs")
+    found = server_of(SmallService(czech, Criteria.of(2, 6)))
+    return Server(found.service, found.settings, runs=tmp_path / "runs")
 
 
 def test_the_last_build_of_each_name(server: Server) -> None:
@@ -106,7 +106,7 @@ def test_a_stranger_gets_one_message(server: Server) -> None:
             {"code": "forbidden", "message": "this is for operators of this server; use an operator's key"},
         )
     assert server.client("auditor").get("/metrics").status_code == 200
-    closed = server_of(server.desk, public=False)
+    closed = server_of(server.service, public=False)
     assert closed.client().get("/metrics").json()["code"] == "unauthorised"
     assert closed.client().get("/readyz").status_code == 200
 

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from sdc.model.table import Table
 from sdc.record import database
 from sdc.record.database import ChainError
-from sdc.server.desk.service import Service
+from sdc.server.service.service import Service
 from sdc.server.web.access import KINDS
 from tests.helpers.http import NOW, Server, server_of
 from tests.helpers.services import open_service
@@ -107,7 +107,7 @@ def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_s
         client, operator = served(service).client("user"), served(service).client("operator")
         assert ask(client, "A", "B").json()["decision"] == "released"
         assert client.get("/api/health").json()["status"] == "ok"
-        last = service.log.course.seq
+        last = service.log.projection.seq
         disarm(url)
         change = "DELETE FROM entries" if forget else "UPDATE entries SET who = 'eve', hash = '0'"
         execute(url, f"{change} WHERE seq >= {last - 1}")

@@ -22,17 +22,17 @@ from sdc.model.table import Table
 from sdc.record.database import ChainUnavailableError
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.decision import Decider, Decision, Past
-from sdc.server.desk.desk import Request
-from sdc.server.desk.judge import Finding, Judge, one_way, surveyed
-from sdc.server.desk.log import Writing
-from sdc.server.desk.outcome import PROBLEMS, PUBLIC, TOLD, WHOLE, Decided, Standing, Way
-from sdc.server.desk.rules import MYOPIC, rules_of
-from sdc.server.desk.service import Service
-from sdc.server.desk.workers import Worker
+from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.judge import Finding, Judge, one_way, surveyed
+from sdc.server.service.log import Writing
+from sdc.server.service.outcome import PROBLEMS, PUBLIC, PUBLIC_STATES, WHOLE, Decided, RequestState, Transition
+from sdc.server.service.query_service import Request
+from sdc.server.service.rules import MYOPIC, rules_of
+from sdc.server.service.service import Service
+from sdc.server.service.workers import Worker
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, services_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 from tests.helpers.streams import BruteForce
 from tests.helpers.waiting import wait_until
 from tests.strategies import knows
@@ -43,16 +43,16 @@ SIMULATABLE = {"rule": "simulatable", "draws": 8, "share": 0.9}
 
 def test_users_hear_less_than_there_is() -> None:
     """Neither what is undecided nor what is held can be told from what is alike to users."""
-    standing, outcomes = get_args(Standing), {way.after for way in Way}
-    assert set(TOLD) == {"pending", *get_args(standing[1])} == outcomes
-    assert {told.decision for told in TOLD.values()} == set(get_args(Decided))
-    assert TOLD["undecided"] == TOLD["refused"]
-    assert TOLD["held"] == TOLD["pending"]
-    by_code = {told.code: told for told in TOLD.values()}
-    assert all(by_code[told.code] == told for told in TOLD.values())
-    for told in TOLD.values():
+    standing, outcomes = get_args(RequestState), {transition.after for transition in Transition}
+    assert set(PUBLIC_STATES) == {"pending", *get_args(standing[1])} == outcomes
+    assert {told.decision for told in PUBLIC_STATES.values()} == set(get_args(Decided))
+    assert PUBLIC_STATES["undecided"] == PUBLIC_STATES["refused"]
+    assert PUBLIC_STATES["held"] == PUBLIC_STATES["pending"]
+    by_code = {told.code: told for told in PUBLIC_STATES.values()}
+    assert all(by_code[told.code] == told for told in PUBLIC_STATES.values())
+    for told in PUBLIC_STATES.values():
         assert told.status == (202 if told.decision == "pending" else 200)
-    assert {name for name, told in TOLD.items() if told.decision in PUBLIC} == set(PUBLIC)
+    assert {name for name, told in PUBLIC_STATES.items() if told.decision in PUBLIC} == set(PUBLIC)
 
 
 class Sure(Judge):
@@ -65,22 +65,22 @@ class Sure(Judge):
 
 
 @pytest.mark.parametrize(
-    ("way", "rules", "asked", "verdict"),
+    ("transition", "rules", "asked", "verdict"),
     [
-        (Way.IS_PUBLIC, [], 0b1, None),
-        (Way.IS_KNOWN, [], EVERYTHING, None),
-        (Way.WAITS, [{"rule": "batch"}], 0b11, None),
-        (Way.OBJECTED, [{"rule": "one_step"}], 0b1111, None),
-        (Way.OBJECTED, [{"rule": "value", "least": 100.0}], 0b11, None),
-        (Way.SAFE, [], 0b11, None),
-        (Way.UNSAFE, [], 0b11, Verdict.UNSAFE),
-        (Way.UNPROVEN, [], 0b11, Verdict.UNDECIDED),
-        (Way.HELD, [SIMULATABLE], 0b11, Verdict.UNSAFE),
-        (Way.HELD, [SIMULATABLE], 0b11, Verdict.UNDECIDED),
+        (Transition.IS_PUBLIC, [], 0b1, None),
+        (Transition.IS_KNOWN, [], EVERYTHING, None),
+        (Transition.WAITS, [{"rule": "batch"}], 0b11, None),
+        (Transition.OBJECTED, [{"rule": "one_step"}], 0b1111, None),
+        (Transition.OBJECTED, [{"rule": "value", "least": 100.0}], 0b11, None),
+        (Transition.SAFE, [], 0b11, None),
+        (Transition.UNSAFE, [], 0b11, Verdict.UNSAFE),
+        (Transition.UNPROVEN, [], 0b11, Verdict.UNDECIDED),
+        (Transition.HELD, [SIMULATABLE], 0b11, Verdict.UNSAFE),
+        (Transition.HELD, [SIMULATABLE], 0b11, Verdict.UNDECIDED),
     ],
 )
 def test_each_way_of_one_decision(
-    way: Way, rules: list[dict[str, Any]], asked: SubTable, verdict: Verdict | None, czech: Table
+    transition: Transition, rules: list[dict[str, Any]], asked: SubTable, verdict: Verdict | None, czech: Table
 ) -> None:
     judge = (Judge if verdict is None else Sure)(czech, knows(czech, NOTHING), CRITERIA)
     state = State.first(czech.schema, one_way(czech.schema))
@@ -90,11 +90,11 @@ def test_each_way_of_one_decision(
         state = surveyed(judge, state)
     decider = Decider(judge, rules_of(ServerConfig.model_validate({"rules": rules}).rules))
     decision = decider.decide(state, Past(6), asked, "ada")
-    assert (decision.way, decision.outcome) == (way, way.after)
-    assert decision.why.startswith(way.why.partition("{")[0])
+    assert (decision.transition, decision.outcome) == (transition, transition.after)
+    assert decision.why.startswith(transition.why.partition("{")[0])
     assert "{" not in decision.why
-    assert (decision.state.version > state.version) == (way.after == "released")
-    assert (decision.lasting(asked).state != decision.state) == (way.after == "undecided")
+    assert (decision.state.version > state.version) == (transition.after == "released")
+    assert (decision.lasting(asked).state != decision.state) == (transition.after == "undecided")
 
 
 class Scripted(Worker):
@@ -109,12 +109,12 @@ class Scripted(Worker):
 
 
 @pytest.fixture
-def gone(monkeypatch: pytest.MonkeyPatch) -> list[Way]:
+def gone(monkeypatch: pytest.MonkeyPatch) -> list[Transition]:
     """The ways of all that is decided."""
-    found, decide = list[Way](), Writing.decide
+    found, decide = list[Transition](), Writing.decide
 
     def noted(self: Writing, decision: Decision, number: int, *args: Any) -> None:
-        found.append(decision.way)
+        found.append(decision.transition)
         decide(self, decision, number, *args)
 
     monkeypatch.setattr(Writing, "decide", noted)
@@ -129,22 +129,28 @@ def opened(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
         yield opening
 
 
-def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: list[Way]) -> None:
+def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: list[Transition]) -> None:
     """Whole where that is safe; what nothing is found for at once is looked into, and then told."""
     service = opened()
     Scripted.script |= {"decide_in_part": not_in_part, "find_in_part": failing_later}
     asked = service.ask(EVERYTHING, "ada", in_part=True).result(600)
-    assert asked.code in (TOLD[Way.LOOKED_INTO.after].code, TOLD[Way.SAFE_IN_PART.after].code)
-    wait_until(lambda: not service.log.course.pending)
-    assert service.ask(EVERYTHING, "bob", in_part=True).result(600).code == TOLD[Way.IS_PUBLIC_IN_PART.after].code
+    assert asked.code in (
+        PUBLIC_STATES[Transition.LOOKED_INTO.after].code,
+        PUBLIC_STATES[Transition.SAFE_IN_PART.after].code,
+    )
+    wait_until(lambda: not service.log.projection.pending)
+    assert (
+        service.ask(EVERYTHING, "bob", in_part=True).result(600).code
+        == PUBLIC_STATES[Transition.IS_PUBLIC_IN_PART.after].code
+    )
     assert service.ask(0b11, "ada", in_part=True).result(600).message == WHOLE
-    assert gone == [Way.SAFE_IN_PART, Way.IS_PUBLIC_IN_PART, Way.SAFE]
+    assert gone == [Transition.SAFE_IN_PART, Transition.IS_PUBLIC_IN_PART, Transition.SAFE]
     Scripted.script |= {"decide_in_part": never_in_part, "find_in_part": lambda *_: done("nothing was found")}
     assert service.ask(0b11111, "ada", in_part=True).result(600).decision in ("pending", "refused")
-    wait_until(lambda: not service.log.course.pending)
-    assert gone[3:] == [Way.NOT_IN_PART]
+    wait_until(lambda: not service.log.projection.pending)
+    assert gone[3:] == [Transition.NOT_IN_PART]
     last = service.requests()[0]
-    assert (last.decision, last.code) == ("refused", TOLD[Way.NOT_IN_PART.after].code)
+    assert (last.decision, last.code) == ("refused", PUBLIC_STATES[Transition.NOT_IN_PART.after].code)
     explained = service.explained(last.number)
     assert explained is not None
     assert explained.why == "it does not go out whole, nor in part: 3 small cells were not proven"
@@ -163,7 +169,7 @@ def failing_later(*_: Any) -> Future[Any]:
 
 
 def not_in_part(past: Past, subtable: SubTable, who: str, whole: Decision, *_: Any) -> Future[Decision]:
-    return done(Decision(Way.NOT_IN_PART, MYOPIC, whole.state, said="3 small cells were not proven"))
+    return done(Decision(Transition.NOT_IN_PART, MYOPIC, whole.state, said="3 small cells were not proven"))
 
 
 def never_in_part(*args: Any) -> Future[Decision]:
@@ -186,29 +192,31 @@ def two_of_which_one_can_be_public(truth: BruteForce, schema: Schema) -> tuple[R
 
 
 def test_each_way_of_a_round(
-    opened: Callable[..., Service], gone: list[Way], czech: Table, monkeypatch: pytest.MonkeyPatch
+    opened: Callable[..., Service], gone: list[Transition], czech: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public, one, other = two_of_which_one_can_be_public(BruteForce(czech, CRITERIA), czech.schema)
     monkeypatch.setattr("tests.helpers.services.one_way", lambda schema: public)
     service = opened({"rule": "batch"})
     for subtable, who in ((one, "ada"), (one, "bob"), (other, "ada"), (EVERYTHING, "ada"), (0b1, "ada")):
         service.ask(subtable, who).result(600)
-    assert gone == [Way.WAITS, Way.WAITS, Way.WAITS, Way.IS_KNOWN, Way.IS_PUBLIC]
-    assert [request.code for request in service.requests()[:1:-1]] == [TOLD["waiting"].code] * 3
+    assert gone == [Transition.WAITS, Transition.WAITS, Transition.WAITS, Transition.IS_KNOWN, Transition.IS_PUBLIC]
+    assert [request.code for request in service.requests()[:1:-1]] == [PUBLIC_STATES["waiting"].code] * 3
     assert service.round().result(600) == 3
     of_round = gone[5:]
-    assert of_round == [Way.SAFE, Way.ROUND_HAS_IT, Way.ROUND_HAS_OTHERS]
-    assert all("waiting" in way.before for way in of_round)
-    assert [r.code for r in service.requests()[:1:-1]] == [TOLD[way.after].code for way in of_round]
+    assert of_round == [Transition.SAFE, Transition.ROUND_HAS_IT, Transition.ROUND_HAS_OTHERS]
+    assert all("waiting" in transition.before for transition in of_round)
+    assert [r.code for r in service.requests()[:1:-1]] == [
+        PUBLIC_STATES[transition.after].code for transition in of_round
+    ]
 
 
 def test_a_round_that_is_not_held(opened: Callable[..., Service]) -> None:
     service = opened({"rule": "batch"})
-    assert service.ask(0b11, "ada").result(600).code == TOLD[Way.NOT_HELD.before[0]].code
+    assert service.ask(0b11, "ada").result(600).code == PUBLIC_STATES[Transition.NOT_HELD.before[0]].code
     Scripted.script["round"] = failing(BrokenProcessPool())
     with pytest.raises(ChainUnavailableError, match=r"the round was not held: .* has died; hold it again"):
         service.round().result(600)
-    assert service.requests()[0].code == TOLD[Way.NOT_HELD.after].code
+    assert service.requests()[0].code == PUBLIC_STATES[Transition.NOT_HELD.after].code
     assert service.round().result(600) == 1
     assert service.requests()[0].decision == "released"
 
@@ -220,22 +228,22 @@ def failing(error: Exception) -> Callable[..., Any]:
     return fails
 
 
-def test_a_request_that_is_looked_into(opened: Callable[..., Service], gone: list[Way]) -> None:
+def test_a_request_that_is_looked_into(opened: Callable[..., Service], gone: list[Transition]) -> None:
     """It is pending meanwhile, and then decided once, by what was found."""
     service = opened()
 
     def unproven(state: State, *_: Any) -> Future[Decision]:
         future = Future[Decision]()
-        future.set_result(Decision(Way.UNPROVEN, MYOPIC, state, Finding(Verdict.UNDECIDED, (0, 9))))
+        future.set_result(Decision(Transition.UNPROVEN, MYOPIC, state, Finding(Verdict.UNDECIDED, (0, 9))))
         return future
 
     Scripted.script["decide"] = unproven
-    assert service.ask(0b11, "ada").result(600).code == TOLD[Way.LOOKED_INTO.after].code
-    wait_until(lambda: not service.log.course.pending)
-    assert gone == [Way.SAFE]
+    assert service.ask(0b11, "ada").result(600).code == PUBLIC_STATES[Transition.LOOKED_INTO.after].code
+    wait_until(lambda: not service.log.projection.pending)
+    assert gone == [Transition.SAFE]
 
 
-def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[Way]) -> None:
+def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[Transition]) -> None:
     """Something is released after it was begun and before it is stored: what was found is not, and found anew."""
     service = opened()
 
@@ -243,16 +251,16 @@ def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[
         with service.log.turn() as turn:
             number = turn.append("request", "bob", "A*C", {"sub_table": ["A", "C"]}).seq
             asked = Request(number, number, "", "bob", 0b101, "pending", "", "", -1)
-            turn.decide_from(state, Decision(Way.SAFE, MYOPIC, state.releasing(0b101)), asked)
+            turn.decide_from(state, Decision(Transition.SAFE, MYOPIC, state.releasing(0b101)), asked)
 
     Scripted.script["decide"] = other
     assert service.ask(0b11, "ada").result(600).decision == "released"
-    assert Way.OVERTAKEN.after in Way.SAFE.before
-    assert gone == [Way.SAFE, Way.SAFE]
+    assert Transition.OVERTAKEN.after in Transition.SAFE.before
+    assert gone == [Transition.SAFE, Transition.SAFE]
     assert [moment.version for moment in service.moments()] == [0, 1, 2]
 
 
-class Broken(SmallDesk):
+class Broken(SmallService):
     def statuses(self) -> Any:
         raise ReleaseError("there are too many")
 

@@ -9,11 +9,11 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from tests.helpers.http import running, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 
 
 def test_a_round_is_held(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = server_of(SmallDesk(czech, Criteria.of(2, 6)))
+    server = server_of(SmallService(czech, Criteria.of(2, 6)))
     with running(server.app) as url:
         monkeypatch.setenv(KEY, server.key("operator"))
         assert request_round.fn(url) == {"decided": 0}

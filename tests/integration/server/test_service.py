@@ -20,11 +20,11 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
-from sdc.server.desk.course import DECISION, REQUEST, Course
-from sdc.server.desk.prepare import prepare
-from sdc.server.desk.service import Service
-from sdc.server.desk.service import open_service as open_prepared
-from sdc.server.desk.workers import Worker
+from sdc.server.service.prepare import prepare
+from sdc.server.service.projection import DECISION, REQUEST, HistoryProjection
+from sdc.server.service.service import Service
+from sdc.server.service.service import open_service as open_prepared
+from sdc.server.service.workers import Worker
 from sdc.stages.build import Build
 from tests.helpers.services import CRITERIA, czech_build, open_service, swept
 from tests.helpers.streams import BruteForce, stream
@@ -115,7 +115,7 @@ def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
 
     at_once(ask, range(8))
     assert len(replies) == len(service.requests()) == 8 * length
-    assert not service.log.course.pending
+    assert not service.log.projection.pending
     assert truth.is_safe(service.state.released)
     versions = [moment.version for moment in service.moments()]
     assert versions == list(range(len(versions)))
@@ -153,7 +153,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     fault: Exception, told: str, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.helpers.services.Worker", Unwilling)
-    monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
+    monkeypatch.setattr("sdc.server.service.deciding.AGAIN", 0.01)
     monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
     service, said = opened(), list[str]()
     with heard(EventText(said.append, PROBLEM), SERVER):
@@ -162,7 +162,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
         wait_until(lambda: service.health()["status"] == told)
         assert service.ask(0b101, "ada").result(600).decision == "released"
         Unwilling.faults.clear()
-        wait_until(lambda: not service.log.course.pending and service.health()["status"] == "ok")
+        wait_until(lambda: not service.log.projection.pending and service.health()["status"] == "ok")
     assert (said[0], said[-1]) == (told, "it is well again")
     assert {*said} == {told, "it is well again"}, "nothing of the error itself"
     assert waiting.job is not None
@@ -189,7 +189,7 @@ def test_a_commit_whose_answer_was_lost(opened: Open, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Chain, "turn", unheard)
     with pytest.raises(ChainUnavailableError, match="the answer was lost"):
         service.ask(0b11, "ada").result(600)
-    wait_until(lambda: bool(service.requests()) and not service.log.course.pending)
+    wait_until(lambda: bool(service.requests()) and not service.log.projection.pending)
     assert not lost
     assert [request.decision for request in service.requests()] == ["released"]
     assert len(service.log.history.entries(kinds=[DECISION])) == 1
@@ -199,7 +199,7 @@ def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
     """A request whose server has died, while this one never rests."""
     service = opened()
     service.log.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
-    wait_until(lambda: bool(service.ask(0b111111, "ada").result(600)) and not service.log.course.pending)
+    wait_until(lambda: bool(service.ask(0b111111, "ada").result(600)) and not service.log.projection.pending)
     reply = service.reply_to(1, "bob")
     assert reply is not None
     assert reply.decision == "released"
@@ -223,8 +223,8 @@ def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
 def test_a_refusal_says_no_rule_that_did_not_refuse(
     rule: str, released: list[str], said: str | None, czech: Table, sqlite_url: str
 ) -> None:
-    course = course_of(sqlite_url, czech, released, rule)
-    (request,) = course.requests.values()
+    projection = projection_of(sqlite_url, czech, released, rule)
+    (request,) = projection.requests.values()
     assert request.decision == "refused"
     assert request.message.startswith("This table is not released: " + said if said else "This table is not released.")
     assert request.message.endswith("decided.") is (said is not None)
@@ -233,17 +233,17 @@ def test_a_refusal_says_no_rule_that_did_not_refuse(
 def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path: Path) -> None:
     said = r"entry 4 of the history names the rule 'two_step', which this version of sdc does not know; use the version"
     with pytest.raises(ChainError, match=said):
-        course_of(str(tmp_path / "decided.db"), czech, ["A"], "two_step")
+        projection_of(str(tmp_path / "decided.db"), czech, ["A"], "two_step")
     with pytest.raises(ChainError, match=said.replace("4", "5")):
-        course_of(str(tmp_path / "started.db"), czech, ["A"], "one_step", "two_step")
+        projection_of(str(tmp_path / "started.db"), czech, ["A"], "one_step", "two_step")
 
 
 def test_a_history_names_a_rule_as_an_earlier_version_did(czech: Table, tmp_path: Path) -> None:
-    course = course_of(str(tmp_path / "older.db"), czech, ["A"], "biased", "one_step")
-    assert course.rules == {"limit_unreleasable", "one_step"}
+    projection = projection_of(str(tmp_path / "older.db"), czech, ["A"], "biased", "one_step")
+    assert projection.rules == {"limit_unreleasable", "one_step"}
 
 
-def course_of(url: str, table: Table, released: list[str], *rules: str) -> Course:
+def projection_of(url: str, table: Table, released: list[str], *rules: str) -> HistoryProjection:
     """Of a history with a request for C*D*E that the first rule refuses, and a server that has all of them."""
     named = [label.split("*") for label in released]
     with closing(Chain.open(url, {})) as history:
@@ -254,10 +254,10 @@ def course_of(url: str, table: Table, released: list[str], *rules: str) -> Cours
                 "decision", "", "C*D*E", {"request": number, "outcome": "refused", "rule": rules[0], "version": 0}
             )
             turn.append("started", "", "", {"rules": [{"rule": rule} for rule in rules]})
-        course = Course(table.schema, table.total)
+        projection = HistoryProjection(table.schema, table.total)
         for entry in history.entries():
-            course.apply(entry)
-        return course
+            projection.apply(entry)
+        return projection
 
 
 def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Streams of requests against rule sets: their courses, their figures, rounds, and a history under other rules."""
+"""Streams of requests against rule sets: their results, their figures, rounds, and a history under other rules."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from sdc.model.state import State, Status
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.decision import Decider, Past
-from sdc.server.desk.judge import Judge, surveyed
-from sdc.server.desk.rounds import round_of
-from sdc.server.desk.rules import Rule, rules_of
-from sdc.server.tryout.replay import HistorySubject, input_of, recorded, replay_into, replays
-from sdc.server.tryout.simulation import (
+from sdc.server.service.decision import Decider, Past
+from sdc.server.service.judge import Judge, surveyed
+from sdc.server.service.rounds import round_of
+from sdc.server.service.rules import Rule, rules_of
+from sdc.server.simulation.replay import HistoryInput, input_of, recorded, replay_into, replays
+from sdc.server.simulation.run import ServerSimulation, first_release, requests_of, rule_sets_of
+from sdc.server.simulation.simulation import (
     ROUND,
     Kind,
-    Opening,
     Queries,
-    StreamCourse,
-    course,
+    SimulationStart,
+    StreamResult,
     gini,
     replayed,
+    simulate_stream,
     summary,
 )
-from sdc.server.tryout.trial import ServerTrial, first_release, requests_of, rule_sets_of
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
 from sdc.utility.measures import Weights
@@ -77,17 +77,17 @@ def first(czech: Table, judge: Judge) -> State:
 
 
 @pytest.fixture(scope="module")
-def opening(judge: Judge, first: State) -> Opening:
-    return Opening(judge.known, CRITERIA, first, 0.2, Weights.equal(6))
+def opening(judge: Judge, first: State) -> SimulationStart:
+    return SimulationStart(judge.known, CRITERIA, first, 0.2, Weights.equal(6))
 
 
 # Courses
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_state_of_a_course_keeps_the_criterion(kind: Kind, judge: Judge, first: State, truth: BruteForce) -> None:
+def test_every_state_of_a_stream_keeps_the_criterion(kind: Kind, judge: Judge, first: State, truth: BruteForce) -> None:
     length = 25
-    found = course(Decider(judge.anew()), first, queries(kind, length).asks(first.schema, 7, 0), length)
+    found = simulate_stream(Decider(judge.anew()), first, queries(kind, length).asks(first.schema, 7, 0), length)
     assert truth.is_safe(Release.of(found.frontier))
     assert len(found.released) == len(found.unreleasable) == length + 1
     assert found.released[0] == 6
@@ -122,8 +122,8 @@ def test_gini_is_the_mean_difference_over_twice_the_mean(amounts: list[int]) -> 
 
 
 def test_a_summary_by_hand() -> None:
-    one = StreamCourse((3, 5, 5), (0, 0, 1), ("released", "refused"), ("myopic", "share"), ("a", "b"), {"a": 2}, (7,))
-    other = StreamCourse((3, 3, 3), (0, 0, 0), ("answered", "answered"), ("myopic", "myopic"), ("a", "b"), {}, (1,))
+    one = StreamResult((3, 5, 5), (0, 0, 1), ("released", "refused"), ("myopic", "share"), ("a", "b"), {"a": 2}, (7,))
+    other = StreamResult((3, 3, 3), (0, 0, 0), ("answered", "answered"), ("myopic", "myopic"), ("a", "b"), {}, (1,))
     found = summary([one, other], {"a", "b"}, 10)
     assert found["released"] == {"mean": 4.0, "min": 3.0, "q10": 3.2, "median": 4.0, "q90": 4.8, "max": 5.0}
     assert found["answered_share"]["mean"] == 0.75
@@ -226,8 +226,8 @@ class Told:
     body: Mapping[str, Any]
 
 
-def subject(czech: Table) -> HistorySubject:
-    return HistorySubject(czech, knows(czech, NOTHING), CRITERIA, ServerConfig(), Weights.equal(6))
+def subject(czech: Table) -> HistoryInput:
+    return HistoryInput(czech, knows(czech, NOTHING), CRITERIA, ServerConfig(), Weights.equal(6))
 
 
 def test_a_history_under_its_own_rules_is_itself(czech: Table, tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_history_under_its_own_rules_is_itself(czech: Table, tmp_path: Path) -
     assert json.loads((tmp_path / "out" / "replay.json").read_text()) == facts
     page = (tmp_path / "out" / "replay.html").read_text()
     assert "CONFIDENTIAL" in page
-    assert page.count("<polyline") == 12  # a line and its key, of three courses, in two figures
+    assert page.count("<polyline") == 12  # a line and its key, of three rule sets, in two figures
     assert [*recorded(entries, czech.schema).requests] == asked
     assert (tmp_path / "out" / "replay.json").stat().st_mode & 0o077 == 0
 
@@ -327,7 +327,7 @@ def test_an_unknown_rule_is_refused_with_what_there_is() -> None:
 )
 def test_requests_of_a_file_are_one_stream(name: str, content: str, czech: Table, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
-    trial = ServerTrial.of(None, "myopic", str(tmp_path / name), streams=200, users=8, requests=None, seed=0)
+    trial = ServerSimulation.of(None, "myopic", str(tmp_path / name), streams=200, users=8, requests=None, seed=0)
     assert (trial.streams, trial.requests, trial.facts["users"]) == (1, 2, 2)
     assert requests_of(trial, czech.schema) == ((0b11, "ada"), (0b100, "bob"))
 
@@ -350,17 +350,17 @@ def test_a_file_that_has_no_requests_is_refused(name: str, content: str | None, 
     if content is not None:
         (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
-        ServerTrial.of(None, "myopic", str(tmp_path / name))
+        ServerSimulation.of(None, "myopic", str(tmp_path / name))
 
 
 def test_a_file_that_never_ends_is_refused() -> None:
     with pytest.raises(InputError, match="/dev/zero has more than 67108864 characters; give 100000 requests at most"):
-        ServerTrial.of(None, "myopic", "/dev/zero")
+        ServerSimulation.of(None, "myopic", "/dev/zero")
 
 
 def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="names the unknown variable 'Z'"):
-        requests_of(ServerTrial({"myopic": ()}, "listed", (("ada", "A*Z"),)), czech.schema)
+        requests_of(ServerSimulation({"myopic": ()}, "listed", (("ada", "A*Z"),)), czech.schema)
 
 
 def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.record.entry import Entry
-from sdc.server.desk.course import FRONTIERS, Course
-from sdc.server.tryout.replay import recorded
+from sdc.server.service.projection import FRONTIERS, HistoryProjection
+from sdc.server.simulation.replay import recorded
 from tests.helpers.services import open_service
 from tests.helpers.streams import stream
 
@@ -71,7 +71,7 @@ def entries_of(url: str) -> list[Entry]:
 def test_frontiers_are_those_of_a_replay_after_every_entry(served: str, czech: Table) -> None:
     with asking(served) as ask:
         spans = ask("SELECT * FROM history_frontiers")
-    course = Course(czech.schema, czech.total)
+    course = HistoryProjection(czech.schema, czech.total)
     for entry in (entries := entries_of(served)):
         course.apply(entry)
         if entry.kind != "frontier":

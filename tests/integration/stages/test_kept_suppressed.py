@@ -18,8 +18,8 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.kept_suppressed import KeptSuppressed
 from sdc.risk.verdict import Verdict
 from sdc.run_format import MANIFEST
-from sdc.server.desk.judge import Judge
-from sdc.server.desk.rules import KEPT, REVEALED, SUPPRESSED, reveals
+from sdc.server.service.judge import Judge
+from sdc.server.service.rules import KEPT, REVEALED, SUPPRESSED, reveals
 from sdc.stages.resolved import ResolvedInput
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from sdc.server.desk.prepare import folder_of, is_prepared
+from sdc.server.service.prepare import folder_of, is_prepared
 from sdc.stages.build import open_build
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.console import Console

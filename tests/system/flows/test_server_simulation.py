@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sdc.executor import IN_PROCESS
-from sdc.server.tryout.trial import FACTS, PAGE, STAGE, ServerTrial, opening_of, ordered_sub_tables, tried
+from sdc.server.simulation.run import FACTS, PAGE, STAGE, ServerSimulation, ordered_sub_tables, start_of, tried
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.system.flows.test_release_build import write_config
@@ -35,6 +35,6 @@ def test_a_simulation_is_beside_the_build(prefect_server: None, tmp_path: Path) 
     records = run_all(build, IN_PROCESS)
     assert [record.status for record in records[:2]] == ["reused", "reused"]
     assert ordered_sub_tables(build, IN_PROCESS) == 59
-    trial = ServerTrial.of(build.config.server, "config,myopic", "uniform", streams=3, requests=40)
+    trial = ServerSimulation.of(build.config.server, "config,myopic", "uniform", streams=3, requests=40)
     assert tried(build, trial, IN_PROCESS) == facts
-    assert opening_of(build, IN_PROCESS).state.unreleasable
+    assert start_of(build, IN_PROCESS).state.unreleasable

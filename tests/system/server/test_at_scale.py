@@ -8,7 +8,7 @@ import pytest
 
 from sdc.executor import Executor
 from sdc.model.table import Table
-from sdc.server.tryout.simulation import Opening, simulated
+from sdc.server.simulation.simulation import SimulationStart, simulated
 from tests.integration.server.test_in_part import RULES, require_that_nobody_pins
 from tests.integration.server.test_simulation import first, judge, opening, queries, rules
 from tests.profiles import scaled
@@ -23,7 +23,7 @@ def test_nobody_pins_a_small_count_whatever_is_asked_in_which_order(
     require_that_nobody_pins(chosen, tmp_path_factory, night, scaled(480, fewest=36) // len(RULES))
 
 
-def test_any_number_of_workers_finds_the_same(czech: Table, opening: Opening, two_workers: Executor) -> None:
+def test_any_number_of_workers_finds_the_same(czech: Table, opening: SimulationStart, two_workers: Executor) -> None:
     sets = {name: rules(name) for name in ("myopic", "share", "batch")}
     here = simulated(czech, opening, sets, queries("greedy-user", 12), 3, 3)
     there = simulated(czech, opening, sets, queries("greedy-user", 12), 3, 3, two_workers, per_unit=2)

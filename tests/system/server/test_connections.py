@@ -18,7 +18,7 @@ from sdc.server.web import connections, gateway
 from sdc.server.web.connections import OWN_DESCRIPTORS, REFUSED, SLOW_HEADERS, SLOW_READER, Connections, room_for
 from sdc.server.web.listening import unix_socket
 from tests.helpers.http import running, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 from tests.helpers.waiting import wait_until
 
 HALF = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "
@@ -35,7 +35,7 @@ def url(czech: Table, shared: Connections, monkeypatch: pytest.MonkeyPatch) -> I
     monkeypatch.setattr(connections, "HEADER_SECONDS", 1)
     monkeypatch.setattr(connections, "UNREAD_SECONDS", 1)
     monkeypatch.setattr(gateway, "BODY_SECONDS", 1)
-    with running(server_of(SmallDesk(czech, Criteria.of(2, 6))).app, shared) as url:
+    with running(server_of(SmallService(czech, Criteria.of(2, 6))).app, shared) as url:
         yield url
 
 

@@ -10,14 +10,14 @@ import pytest
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from tests.helpers.http import running, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 
 
 @pytest.fixture
 def url(czech: Table) -> Iterator[str]:
-    desk = SmallDesk(czech, Criteria.of(2, 6))
-    assert desk.ask(0b11, "ada").result().decision == "released"
-    with running(server_of(desk).app) as url:
+    service = SmallService(czech, Criteria.of(2, 6))
+    assert service.ask(0b11, "ada").result().decision == "released"
+    with running(server_of(service).app) as url:
         yield url
 
 

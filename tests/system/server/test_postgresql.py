@@ -82,7 +82,7 @@ def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_ur
     for service in services:
         service.log.store("session", "ada", "", {})  # which reads what the other wrote
         assert len(service.requests()) == 6 * length
-        assert not service.log.course.pending
+        assert not service.log.projection.pending
     assert services[0].state == services[1].state
     assert truth.is_safe(services[0].state.released)
     decided = [e.body["request"] for e in services[0].log.history.entries(kinds=["decision"])]

@@ -19,7 +19,7 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.web.gateway import BROWSER
 from tests.helpers.http import PROXY, running, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
 URL = "https://tables.agency.example"
@@ -66,7 +66,7 @@ TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 def test_nginx_of_the_handbook_names_users(czech: Table, tmp_path: Path) -> None:
     location = location_of_the_handbook()
     (tmp_path / "users").write_text("ada:{PLAIN}a\neve:{PLAIN}e\n")
-    server = server_of(SmallDesk(czech, Criteria.of(2, 6)), **SETTINGS, users=[{"name": "ada", "role": "operator"}])
+    server = server_of(SmallService(czech, Criteria.of(2, 6)), **SETTINGS, users=[{"name": "ada", "role": "operator"}])
     with running(server.app) as url:
         for old, new in (("http://127.0.0.1:8090", url), ("the secret", PROXY.decode())):
             assert old in location
@@ -87,7 +87,7 @@ def test_nginx_at_a_unix_socket_needs_no_secret(czech: Table, tmp_path: Path) ->
     location = "\n".join(line for line in lines if "X-Proxy-Secret" not in line)
     (tmp_path / "users").write_text("ada:{PLAIN}a\n")
     settings = {"url": URL, "proxy_header": "X-User", "socket": "here", "users": [{"name": "ada", "role": "operator"}]}
-    server = server_of(SmallDesk(czech, Criteria.of(2, 6)), **settings)
+    server = server_of(SmallService(czech, Criteria.of(2, 6)), **settings)
     with running(server.app, path=str(tmp_path / "sdc")) as url, behind(location, tmp_path) as client:
         assert client.get(OPERATORS, auth=("ada", "a")).status_code == 200
         assert client.get(OPERATORS).status_code == 401
@@ -96,7 +96,7 @@ def test_nginx_at_a_unix_socket_needs_no_secret(czech: Table, tmp_path: Path) ->
 
 def test_nginx_that_is_told_nothing_else_serves_visitors(czech: Table, tmp_path: Path) -> None:
     """Host is then the own address of the server."""
-    server = server_of(SmallDesk(czech, Criteria.of(2, 6)), url=URL, users=[{"name": "ada"}], public=True)
+    server = server_of(SmallService(czech, Criteria.of(2, 6)), url=URL, users=[{"name": "ada"}], public=True)
     with running(server.app) as url, behind(f"location / {{ proxy_pass {url}; }}", tmp_path) as client:
         assert client.get("/").status_code == 200
         assert client.get(OPERATORS, headers={"x-user": "ada"}).status_code == 403

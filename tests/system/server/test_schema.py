@@ -19,7 +19,7 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.web.access import Role
 from tests.helpers.http import URL, Server, server_of
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_service import SmallService
 from tests.profiles import scaled
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -40,7 +40,7 @@ TABLES = [
 
 @pytest.fixture(scope="module")
 def server(czech: Table) -> Server:
-    return server_of(SmallDesk(czech, Criteria.of(2, 6)))
+    return server_of(SmallService(czech, Criteria.of(2, 6)))
 
 
 def with_names(document: dict[str, Any]) -> dict[str, Any]:

@@ -30,8 +30,8 @@ from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcErr
 from sdc.public.earlier import OUTER_CATEGORY
 from sdc.record.ledger import new_ledger
 from sdc.run_format import TOTAL
-from sdc.server.desk.prepare import prepare
-from sdc.server.desk.service import open_service
+from sdc.server.service.prepare import prepare
+from sdc.server.service.service import open_service
 from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.build import open_build
 from tests import reference

@@ -354,14 +354,14 @@ def test_a_download_is_called_by_its_variables(names: list[str], expected: str) 
 
 # Labels, and what the table is of
 
-TOLD = ("a prospective study", "CC-BY-4.0", "the statistics desk")
+PUBLIC_STATES = ("a prospective study", "CC-BY-4.0", "the statistics service")
 TEXTS = Texts(
     PublicationConfig(
         population="men <& boys>",
         period="1981",
-        source=TOLD[0],
-        licence=TOLD[1],
-        contact=TOLD[2],
+        source=PUBLIC_STATES[0],
+        licence=PUBLIC_STATES[1],
+        contact=PUBLIC_STATES[2],
         notes=("Counts are exact.",),
     ),
     Labels(
@@ -376,7 +376,7 @@ FOOT = [
     "Systolic pressure: at the first visit, mm Hg",
     "Population: men <& boys>",
     "Reference period: 1981",
-    *map(": ".join, zip(("Source", "Licence", "Contact"), TOLD, strict=True)),
+    *map(": ".join, zip(("Source", "Licence", "Contact"), PUBLIC_STATES, strict=True)),
     "Counts are exact.",
 ]
 
@@ -401,7 +401,7 @@ def test_programs_are_told_labels_beside_the_codes(labelled: Answer) -> None:
         "D": {**pressure, "categories": {"<140": "low"}},
     }
     assert found["about"]["population"] == root.findtext("population") == "men <& boys>"
-    assert [*found["about"].values()][1:] == ["1981", *TOLD, ["Counts are exact."]]
+    assert [*found["about"].values()][1:] == ["1981", *PUBLIC_STATES, ["Counts are exact."]]
     smokes, d = root.findall("variable")
     assert [c.get("label") for c in smokes.findall("category")] == ["never", "<i>often</i>", None]
     assert (d.attrib, root.findtext("note")) == ({"name": "D", **pressure}, "Counts are exact.")

@@ -20,11 +20,11 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.decision import Decider, Decision, Past
-from sdc.server.desk.effect import effect_of
-from sdc.server.desk.judge import Judge, one_way, surveyed
-from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
-from sdc.server.desk.rules import RULES as RULES_THERE_ARE
+from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.effect import effect_of
+from sdc.server.service.judge import Judge, one_way, surveyed
+from sdc.server.service.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, refusal_message, rules_of
+from sdc.server.service.rules import RULES as RULES_THERE_ARE
 from tests import reference
 from tests.helpers.streams import BruteForce, decisions, stream
 from tests.profiles import scaled
@@ -281,19 +281,19 @@ def decided_by(
 
 def public_words(decision: Decision, names: set[str]) -> str | None:
     """What is told of a refusal by a rule that looks at nothing but what is public; None of all other decisions."""
-    said = told_of_refusal(decision.rule, names, FLAT)
-    return None if decision.outcome != "refused" or said == told_of_refusal(MYOPIC, names, FLAT) else said
+    said = refusal_message(decision.rule, names, FLAT)
+    return None if decision.outcome != "refused" or said == refusal_message(MYOPIC, names, FLAT) else said
 
 
 def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
     every = [rule.name for rule in RULES_THERE_ARE]
-    said = {name: told_of_refusal(name, every, FLAT) for name in (*every, MYOPIC)}
+    said = {name: refusal_message(name, every, FLAT) for name in (*every, MYOPIC)}
     assert len({said[name] for name in ("limit_unreleasable", "value", "batch", MYOPIC)}) == 1
     assert len(set(said.values())) == 5
     assert "a public table of one variable fewer" in said["one_step"]
     assert "on the released frontier" in said["one_step_frontier"]
     # of rules that the server does not have nothing is said
-    assert len(told_of_refusal(MYOPIC, ["share"], FLAT)) < len(said[MYOPIC])
+    assert len(refusal_message(MYOPIC, ["share"], FLAT)) < len(said[MYOPIC])
 
 
 def releases(variables: int) -> set[Release]:

@@ -29,7 +29,7 @@ from sdc.model.table import Codes, Table
 from sdc.model.weights import UNIT, RecordWeights, RoundedTotals, WeightRanges, rounded
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.server.desk.judge import Judge
+from sdc.server.service.judge import Judge
 from sdc.weighted.choice import choose, is_wide_enough
 from sdc.weighted.pairs import Pairs, WeightedCertificate
 from tests.facts import agreeing

@@ -9,13 +9,13 @@ if (form) {
   const update = () => {
     const checked = [...form.querySelectorAll("input[name=variable]:checked")];
     // coarser levels of what is chosen: they come with it, and make no cells
-    const told = checked.flatMap(box => JSON.parse(box.dataset.tells || "[]"));
-    const boxes = checked.filter(box => !told.includes(box.value)), names = boxes.map(box => box.value);
+    const implied = checked.flatMap(box => JSON.parse(box.dataset.implies || "[]"));
+    const boxes = checked.filter(box => !implied.includes(box.value)), names = boxes.map(box => box.value);
     const cells = boxes.reduce((product, box) => product * BigInt(box.dataset.cells), 1n);
     const number = `${cells.toLocaleString("en")} cell${cells === 1n ? "" : "s"}`;
     const tooMany = cells > most ? `: too many, at most ${most.toLocaleString("en")} are answered` : "";
     said.textContent = names.length ? `${names.join("*")} has ${number}${tooMany}.` : before;
-    const within = frontier.find(element => element.every(name => names.includes(name) || told.includes(name)));
+    const within = frontier.find(element => element.every(name => names.includes(name) || implied.includes(name)));
     if (closed) closed.hidden = !within;
     if (within) closed.textContent = `This choice can no longer be released: it contains ${within.join("*")}.`;
   };

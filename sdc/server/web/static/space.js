@@ -25,18 +25,18 @@ class Asked {
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     const found = await answer.json(), numbers = some => some.map(names => tables.number(names));
     if (String(found.version) !== this.version) await view.load();
-    return this.known(view, t) || this.told(view, found, numbers);
+    return this.known(view, t) || this.described(view, found, numbers);
   }
 
-  told(view, found, numbers) {
+  described(view, found, numbers) {
     const frontiers = { released: numbers(found.frontiers.released), unreleasable: numbers(found.frontiers.unreleasable) };
-    const told = effect(view, { newly: found.newly, frontiers, released: numbers(found.released), unreleasable: numbers(found.unreleasable) });
+    const described = effect(view, { newly: found.newly, frontiers, released: numbers(found.released), unreleasable: numbers(found.unreleasable) });
     const safe = { true: "It could be released.", false: "It would break the criterion.", null: "Whether it could be released is not decided." };
-    told.said.unshift(safe[found.is_safe]);
+    described.said.unshift(safe[found.is_safe]);
     if (found.looked_at < found.of) {
-      told.said.push(`Looked at ${found.looked_at.toLocaleString("en")} of ${found.of.toLocaleString("en")} open sub-tables; of the others nothing is known.`);
+      described.said.push(`Looked at ${found.looked_at.toLocaleString("en")} of ${found.of.toLocaleString("en")} open sub-tables; of the others nothing is known.`);
     }
-    return told;
+    return described;
   }
 }
 

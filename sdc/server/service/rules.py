@@ -28,8 +28,8 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
-from sdc.server.desk.effect import Effect
-from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED
+from sdc.server.service.effect import Effect
+from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED
 
 MYOPIC = "myopic"
 UNSAFE = "with all that was released before it might tell too much"
@@ -72,7 +72,7 @@ class Rule(Protocol):
 
     name       as in the config
     is_public  whether it looks at nothing but what is public, and is asked before the criterion
-    refusal    what anybody is told of why it refuses
+    refusal    why it refuses, for anybody
     """
 
     name: ClassVar[str]
@@ -232,7 +232,7 @@ class Batch:
 class Simulatable:
     """Only what hardly any table would forbid that agrees with all that is public already.
 
-    Whoever has what is public could repeat each refusal (Kenthapadi, Mishra, Nissim 2005): tables are drawn from that
+    Anyone could repeat each refusal from what is public (Kenthapadi, Mishra, Nissim 2005): tables are drawn from that
     alone, exactly and independently, which a decomposable release allows for; the seed is committed to beforehand. The
     criterion is asked of the true table last, and where it then says no the request is held, not refused.
     """
@@ -270,11 +270,11 @@ def is_of_another_rule(by: str, released: Release, subtable: SubTable, schema: S
     return by in STEPS and STEPS[by].allows(released, subtable, schema)
 
 
-def told_of_refusal(by: str, rules: Collection[str], schema: Schema, *, in_part: bool = False) -> str:
-    """What anybody is told of a refusal by one of the rules of a server; of what was asked for in part that it is that.
+def refusal_message(by: str, rules: Collection[str], schema: Schema, *, in_part: bool = False) -> str:
+    """The public sentence on a refusal by one of the rules of a server, with "nor in part" if the request took that.
 
     The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
-    sentence together: which of them it was would tell of the table.
+    sentence together: which of them it was would reveal something of the table.
     """
     own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
     others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]

@@ -19,14 +19,14 @@ from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.decision import BY_CRITERION, Decision, Past
-from sdc.server.desk.desk import Request
-from sdc.server.desk.judge import FoundSuppression
-from sdc.server.desk.log import RequestLog
-from sdc.server.desk.outcome import Way
-from sdc.server.desk.reception import Queue, after
-from sdc.server.desk.rules import Batch
-from sdc.server.desk.workers import Seat, Worker
+from sdc.server.service.decision import BY_CRITERION, Decision, Past
+from sdc.server.service.intake import Queue, after
+from sdc.server.service.judge import FoundSuppression
+from sdc.server.service.log import RequestLog
+from sdc.server.service.outcome import Transition
+from sdc.server.service.query_service import Request
+from sdc.server.service.rules import Batch
+from sdc.server.service.workers import Seat, Worker
 
 MOST_TRIES = 3  # of a decision whose evidence did not last
 IDLE = 1.0  # seconds without a request
@@ -102,7 +102,7 @@ class Deciding(threading.Thread):
                     after(AGAIN, self._numbers.put, asked)
 
     def _say(self, fault: str, error: Exception | None = None) -> None:
-        """What is wrong from now on, nothing where it is empty; told where it changes, without a word of the error."""
+        """Set what is wrong from now on, or nothing; a change is logged without a word of the error."""
         if fault != self.fault:
             self.fault = fault
             self.outages.update([fault] if fault else [])
@@ -128,8 +128,8 @@ class Deciding(threading.Thread):
             return
         if self.fault == FAULTS[ChainError]:
             self._say("")
-        with self._log.still() as course:
-            left = set(course.pending) - self._busy
+        with self._log.still() as projection:
+            left = set(projection.pending) - self._busy
         # at the second look: another server may be at it
         for number in sorted(left & self._left):
             self.take(number)
@@ -143,12 +143,12 @@ class Deciding(threading.Thread):
             request, state, past = asked
             decision = self._decider.ask(Seat.decide, state, past, request.sub_table, request.who).result()
             is_new = decision.finding is not None and self._tries[number] < MOST_TRIES
-            if decision.way is Way.UNPROVEN and is_new:
+            if decision.transition is Transition.UNPROVEN and is_new:
                 self._certify(request, state)
                 break
-            if request.in_part and decision.way in BY_CRITERION:
+            if request.in_part and decision.transition in BY_CRITERION:
                 decision = self._decide_in_part(request, past, decision)
-                if decision.way is Way.NOT_IN_PART and self._parts_tried[number] < MOST_TRIES:
+                if decision.transition is Transition.NOT_IN_PART and self._parts_tried[number] < MOST_TRIES:
                     self._find_in_part(request, decision.state)
                     break
             if self._stored(decision.lasting(request.sub_table), request, state, 1000 * (time.perf_counter() - begun)):
@@ -162,19 +162,19 @@ class Deciding(threading.Thread):
 
     def _asked(self, number: int) -> tuple[Request, State, Past] | None:
         """A request without a decision, and what comes before it; None where it has one."""
-        with self._log.still() as course:
-            return (course.requests[number], *self._log.before()) if number in course.pending else None
+        with self._log.still() as projection:
+            return (projection.requests[number], *self._log.before()) if number in projection.pending else None
 
     def _stored(self, decision: Decision, request: Request, state: State, milliseconds: float) -> bool:
         """Whether the decision is stored; not where what it rests on has changed."""
         with self._log.turn() as turn:
-            course = self._log.course
-            if request.number not in course.pending:
+            projection = self._log.projection
+            if request.number not in projection.pending:
                 return True
-            if course.state.version != state.version:
+            if projection.state.version != state.version:
                 return False
-            turn.decide_from(course.state, decision, request, milliseconds)
-        self._is_stale |= decision.way in (Way.SAFE, Way.SAFE_IN_PART)
+            turn.decide_from(projection.state, decision, request, milliseconds)
+        self._is_stale |= decision.transition in (Transition.SAFE, Transition.SAFE_IN_PART)
         return True
 
     # Rounds
@@ -182,8 +182,8 @@ class Deciding(threading.Thread):
     def _hold_round(self) -> int:
         """Decides all that waits: what the round chose is released, and the rest refused, or public by then."""
         while True:
-            with self._log.still() as course:
-                requests = [course.requests[number] for number in course.waiting]
+            with self._log.still() as projection:
+                requests = [projection.requests[number] for number in projection.waiting]
                 state, past = self._log.before()
             interest = Counter(request.sub_table for request in requests)
             chosen = self._decider.ask(Seat.round, state, interest).result()
@@ -204,22 +204,24 @@ class Deciding(threading.Thread):
         decided_first = {first[subtable].number for subtable in chosen}
         for request in requests:
             if request.number not in decided_first:
-                way = Way.ROUND_HAS_IT if request.sub_table in state.released else Way.ROUND_HAS_OTHERS
-                decision = self._in_part_of_round(request, past, Decision(way, Batch.name, state))
+                transition = (
+                    Transition.ROUND_HAS_IT if request.sub_table in state.released else Transition.ROUND_HAS_OTHERS
+                )
+                decision = self._in_part_of_round(request, past, Decision(transition, Batch.name, state))
                 state = decision.state
                 yield request, decision
 
     def _in_part_of_round(self, request: Request, past: Past, whole: Decision) -> Decision:
         """Of a request that takes it in part."""
-        if not request.in_part or whole.way not in BY_CRITERION:
+        if not request.in_part or whole.transition not in BY_CRITERION:
             return whole
         asked = past, request.sub_table, request.who, whole
         return self._decider.ask(Seat.decide_in_part_in_round, *asked).result()
 
     def _stored_together(self, state: State, found: list[tuple[Request, Decision]]) -> bool:
         with self._log.turn() as turn:
-            course = self._log.course
-            if course.state.version != state.version or any(r.number not in course.waiting for r, _ in found):
+            projection = self._log.projection
+            if projection.state.version != state.version or any(r.number not in projection.waiting for r, _ in found):
                 return False
             for request, decision in found:
                 turn.decide_from(state, decision, request)
@@ -250,7 +252,7 @@ class Deciding(threading.Thread):
             with suppress(BrokenProcessPool):
                 self._decider.ask(Seat.learn, proof, state.releasing(request.sub_table))
         else:
-            # longer than this nobody looks; unsafe or undecided is found again at once, or told as undecided
+            # longer than this nobody looks; unsafe or undecided is found again at once, or answered as undecided
             self._tries[number] = MOST_TRIES
         if finding.verdict is Verdict.UNSAFE:
             self._know_unsafe(request.sub_table)
@@ -276,7 +278,7 @@ class Deciding(threading.Thread):
     def _know_unsafe(self, subtable: SubTable) -> None:
         try:
             with self._log.turn() as turn:
-                old = self._log.course.state
+                old = self._log.projection.state
                 turn.move(old, old.knowing([subtable]), subtable)
         except ChainError as error:
             self._say(fault_of(error), error)
@@ -285,6 +287,6 @@ class Deciding(threading.Thread):
         """Where there is more. Without it nothing is less safe, it would be found again at the next start."""
         if not self._is_stale:
             return
-        self._is_stale, state = False, self._log.course.state
+        self._is_stale, state = False, self._log.projection.state
         with suppress(BrokenProcessPool, SdcError, OSError):
             self._keep(state, self._decider.ask(Seat.proof, state).result())

@@ -10,7 +10,7 @@ from sdc.model.release import Release
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.judge import DownSet, Judge
+from sdc.server.service.judge import DownSet, Judge
 from sdc.utility.measures import Weights
 
 MOST_TRIED = 12  # sub-tables of a small table, of which every safe set is tried

@@ -35,11 +35,11 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.decision import Decider, Decision, Past
-from sdc.server.desk.effect import Effect, effect_of
-from sdc.server.desk.judge import Finding, FoundSuppression, Judge
-from sdc.server.desk.rounds import round_of
-from sdc.server.desk.rules import Batch, Rule, Simulatable
+from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.effect import Effect, effect_of
+from sdc.server.service.judge import Finding, FoundSuppression, Judge
+from sdc.server.service.rounds import round_of
+from sdc.server.service.rules import Batch, Rule, Simulatable
 from sdc.spawned import without_main_script
 from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table

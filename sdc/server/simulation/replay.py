@@ -20,12 +20,12 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.entry import OPENED
 from sdc.risk.criteria import Criteria
-from sdc.server.desk.course import IN_PART
-from sdc.server.desk.decision import Decider
-from sdc.server.desk.judge import Judge, surveyed
-from sdc.server.desk.rules import reveals, rules_of
-from sdc.server.tryout.simulation import Request, StreamCourse, course
-from sdc.server.tryout.trial import rule_sets_of
+from sdc.server.service.decision import Decider
+from sdc.server.service.judge import Judge, surveyed
+from sdc.server.service.projection import IN_PART
+from sdc.server.service.rules import reveals, rules_of
+from sdc.server.simulation.run import rule_sets_of
+from sdc.server.simulation.simulation import Request, StreamResult, simulate_stream
 from sdc.stages.resolved import ResolvedInput
 from sdc.storage.run_folder import write_json
 from sdc.utility.measures import Weights
@@ -50,7 +50,7 @@ class RequestEntry(Protocol):
 
 
 @dataclass(frozen=True)
-class HistorySubject:
+class HistoryInput:
     """Of what a history is: the table, the criterion, and the settings of the server."""
 
     table: Table
@@ -62,10 +62,10 @@ class HistorySubject:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a history tells: what was public first, the requests, and what became of them.
+    """What a history records: what was public first, the requests, and their decisions.
 
     states    (requests + 1,) what was public before any request, and before the one after each
-    outcomes  of each request, the last that is told; `lost` where none is
+    outcomes  of each request, the last one; `lost` if there is none
     in_part   numbers of those, from 0, that take a sub-table in part; got_part  what came of that
     reveals   whether what contains a sub-table in part may be released, by the rule with which it began
     """
@@ -78,18 +78,18 @@ class Recorded:
     reveals: bool = True
 
 
-def input_of(table: str | None, settings: Settings = NOTHING_SET) -> HistorySubject:
+def input_of(table: str | None, settings: Settings = NOTHING_SET) -> HistoryInput:
     """From a config, or a table with a minimum width; ConfigError where one of them is missing."""
     if table is None:
         raise ConfigError("a history does not have its table; give --table with the server's config or its table")
     about = ResolvedInput.open(table, settings, features=["replay"])
     schema, build = about.table.schema, about.build
     weights = Weights.equal(len(schema)) if build is None else build.settings().weights(schema)
-    return HistorySubject(about.table, about.known, about.criteria(), about.config.server or ServerConfig(), weights)
+    return HistoryInput(about.table, about.known, about.criteria(), about.config.server or ServerConfig(), weights)
 
 
 def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:
-    """What a history tells, in its order; InputError where it begins with no frontiers, or is of another table."""
+    """What a history records, in its order; InputError where it begins with no frontiers, or is of another table."""
     state: State | None = None
     states, requests, outcomes = list[State](), list[Request](), dict[int, str]()
     in_part, got_part, may_reveal = set[int](), list[SubTable](), True
@@ -143,7 +143,7 @@ def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
     return st.named(names, schema)
 
 
-def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
+def replays(subject: HistoryInput, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
     """The figures of a history as it was, and as it would have been under each rule set."""
     past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
     judge = Judge(subject.table, subject.known, subject.criteria, reveals=past.reveals)
@@ -152,7 +152,7 @@ def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]
     found = dict[str, Any]()
     for name, configs in rule_sets.items():
         decider = Decider(judge.anew(), rules_of(configs), subject.server.seconds, weights=subject.weights)
-        one = course(decider, first, lambda k, _: past.requests[k], len(past.requests), past.in_part)
+        one = simulate_stream(decider, first, lambda k, _: past.requests[k], len(past.requests), past.in_part)
         found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **_facts(one, subject.table.schema)}
     return {
         "requests": len(past.requests),
@@ -169,7 +169,7 @@ def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]
     }
 
 
-def _facts(one: StreamCourse, schema: Schema) -> dict[str, Any]:
+def _facts(one: StreamResult, schema: Schema) -> dict[str, Any]:
     return {
         "released": list(one.released),
         "unreleasable": list(one.unreleasable),
@@ -184,7 +184,7 @@ def _suppressed(tables: Sequence[SubTable], schema: Schema) -> dict[str, list[li
     return {key: [st.names(t, schema) for t in tables] for key in ("suppressed_tables", "in_part")}
 
 
-def replay_into(folder: Path, subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
+def replay_into(folder: Path, subject: HistoryInput, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
     """Writes the page and the figures for this user alone; RunFolderError where they cannot be written."""
     from sdc.report.simulation import render_replay
     from sdc.storage.whole_file import replacing

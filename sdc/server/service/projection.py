@@ -1,4 +1,4 @@
-"""The course of a server: what its history comes to, entry by entry. The same entries give the same course."""
+"""The projection of a history: the state that its entries lead to. The same entries give the same projection."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sdc.model.subtable import SubTable
 from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.assessment import Witness
-from sdc.server.desk.decision import Decision, Past
-from sdc.server.desk.desk import Moment, Request
-from sdc.server.desk.levels import part_at
-from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, TOLD, WHOLE, Telling
-from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
+from sdc.server.service.decision import Decision, Past
+from sdc.server.service.levels import part_at
+from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, PUBLIC_STATES, WHOLE, PublicState
+from sdc.server.service.query_service import Moment, Request
+from sdc.server.service.rules import is_of_another_rule, is_rule, refusal_message
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")
@@ -30,7 +30,7 @@ STARTED = "started"
 
 
 @dataclass(eq=False)
-class Course:
+class HistoryProjection:
     """What is public, and what was asked; `apply` takes every entry of the history, in order.
 
     records   N
@@ -89,8 +89,8 @@ class Course:
 
     def _ask(self, entry: Entry) -> None:
         subtable = self._of([entry.body["sub_table"]])[0]
-        told = TOLD["pending"]
-        said = told.decision, told.code, told.message
+        shown = PUBLIC_STATES["pending"]
+        said = shown.decision, shown.code, shown.message
         in_part = bool(entry.body.get(IN_PART, False))
         owner = owner_of(entry.who, str(entry.body[VISITOR])) if VISITOR in entry.body else entry.who
         self.of_user[owner].append(entry.seq)
@@ -112,14 +112,14 @@ class Course:
             raise ChainError(
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
-        told: Telling = TOLD[outcome]
+        shown: PublicState = PUBLIC_STATES[outcome]
         self.outcomes[outcome] += 1
         rule = self._known(entry, entry.body["rule"])
-        message = self._refusal(rule, request) if told.decision == "refused" else told.message
+        message = self._refusal(rule, request) if shown.decision == "refused" else shown.message
         if outcome == "released" and request.in_part:
             message = WHOLE
         self.requests[number] = replace(
-            request, decision=told.decision, code=told.code, message=message, version=version
+            request, decision=shown.decision, code=shown.code, message=message, version=version
         )
         self.pending.pop(number, None)
         self.waiting.pop(number, None)
@@ -139,7 +139,7 @@ class Course:
         # an earlier version's rule of the same name had another reason
         if is_of_another_rule(rule, self.state.released, request.sub_table, self.schema):
             return NOR_IN_PART if request.in_part else NOT_RELEASED
-        return told_of_refusal(rule, self.rules, self.schema, in_part=request.in_part)
+        return refusal_message(rule, self.rules, self.schema, in_part=request.in_part)
 
     def _release(self, request: Request) -> None:
         before = self.state.released.sub_tables(self.schema)

@@ -33,10 +33,10 @@ from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
-from sdc.server.desk.course import WITHHELD
-from sdc.server.desk.levels import LEVELS, part_at, require_places, schema_told
-from sdc.server.desk.outcome import TOLD
-from sdc.server.desk.rules import is_of_another_rule, reveals
+from sdc.server.service.levels import LEVELS, part_at, require_places, schema_in
+from sdc.server.service.outcome import PUBLIC_STATES
+from sdc.server.service.projection import WITHHELD
+from sdc.server.service.rules import is_of_another_rule, reveals
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
 
@@ -65,7 +65,7 @@ class Standard:
 class Audit:
     """What an audit found.
 
-    head       hash of the last entry: whoever has it from an earlier audit sees that none after it is gone
+    head       hash of the last entry: an auditor who has it from an earlier audit sees that none after it is gone
     variables  names, by whose places `released` numbers them
     released   the last R(t); in_part  what was public in part then
     is_judged  whether the releases were held against the criterion; else only chain and versions were checked
@@ -151,9 +151,9 @@ class _Version:
 
 @dataclass
 class _Replay:
-    """A history told again, entry by entry; what does not follow from what was before is a failure.
+    """Replays a history entry by entry; an entry that does not follow from those before is a failure.
 
-    schema        what tells what: of the table, else as the history says; with room for names of none
+    schema        which levels imply which: of the table, else as the history says; with room for names of none
     numbers       of the variables by name, as the table has them or as they come
     records       N, where there is a table; else it is not known which cells are withheld
     versions      R(0), R(1), ...
@@ -182,10 +182,10 @@ class _Replay:
     def of(about: Any, standard: Standard | None) -> _Replay:
         """Of a history that is about this, against a standard where there is one."""
         try:
-            told = standard.table.schema if standard else schema_told(about) if isinstance(about, dict) else None
+            schema = standard.table.schema if standard else schema_in(about) if isinstance(about, dict) else None
         except _NOT_AS_WRITTEN:
             return _Replay(_with_room(()), {}, failures=[f"entry 1 does not say its {LEVELS} as a server writes them"])
-        variables = told.variables if told else ()
+        variables = schema.variables if schema else ()
         numbers = {variable.name: v for v, variable in enumerate(variables)}
         return _Replay(_with_room(variables), numbers, standard.table.total if standard else None)
 
@@ -222,7 +222,7 @@ class _Replay:
         sub_table = self._sub_table(body["sub_table"])
         if set(entry.subject.split("*")) != (set(body["sub_table"]) or {"(total)"}):
             self._fail(entry, f"is about {entry.subject} and decides on {self._label(sub_table)}")
-        if outcome not in tuple(TOLD):
+        if outcome not in tuple(PUBLIC_STATES):
             self._fail(entry, f"has the unknown outcome {outcome!r}")
         if not self.versions:
             self._fail(entry, "decides before the first frontier is recorded")
@@ -326,7 +326,7 @@ class _Replay:
     # Against the table
 
     def unproven(self, evaluator: RiskEvaluator, evidence: Proof | None = None) -> Iterator[str]:
-        """What tells small cells, the first version that is not proven, and whatever is wrongly unreleasable."""
+        """What reveals small cells, the first version not proven, and sub-tables wrongly called unreleasable."""
 
         def is_unsafe(version: _Version) -> bool:
             return _judged(evaluator, version, evidence).verdict is not Verdict.SAFE

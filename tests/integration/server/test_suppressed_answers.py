@@ -18,11 +18,11 @@ from sdc.model.release import NOTHING
 from sdc.model.state import State
 from sdc.model.table import Table
 from sdc.record.database import ChainError
-from sdc.server.desk.audit import Standard, audit
-from sdc.server.desk.course import DECISION, Course
-from sdc.server.desk.judge import Judge, one_way
-from sdc.server.desk.levels import NO_PARTS_HERE
-from sdc.server.desk.service import Service
+from sdc.server.service.audit import Standard, audit
+from sdc.server.service.judge import Judge, one_way
+from sdc.server.service.levels import NO_PARTS_HERE
+from sdc.server.service.projection import DECISION, HistoryProjection
+from sdc.server.service.service import Service
 from sdc.server.web.answers import FORMATS
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, open_service
@@ -117,15 +117,18 @@ def test_a_history_that_does_not_follow_is_found(
     assert message in "; ".join(audited(forged(kept, forge, number), czech))
 
 
-def test_a_course_does_not_go_on_from_places_that_are_none(kept: list[dict[str, Any]], czech: Table) -> None:
-    history, course = forged(kept, lambda body: body["withheld"].append(64), 0), Course(czech.schema, czech.total)
+def test_a_projection_does_not_go_on_from_places_that_are_none(kept: list[dict[str, Any]], czech: Table) -> None:
+    history, projection = (
+        forged(kept, lambda body: body["withheld"].append(64), 0),
+        HistoryProjection(czech.schema, czech.total),
+    )
     *before, wrong = history.entries()[:4]
     for entry in before:
-        course.apply(entry)
+        projection.apply(entry)
     with pytest.raises(
         ChainError, match="entry 4 of the history is damaged: ValueError it has no cell at the place 64"
     ):
-        course.apply(wrong)
+        projection.apply(wrong)
 
 
 def test_evidence_of_other_cells_proves_nothing(kept: list[dict[str, Any]], czech: Table) -> None:
@@ -217,7 +220,7 @@ def test_with_draws_nothing_is_answered_in_part(opened: Callable[..., Service]) 
     server = server_of(opened({"rule": "simulatable", "draws": 8, "share": 0.9}))
     found = ask(server.client(), "A", "B")
     assert (found.status_code, found.json()) == (400, {"code": "not-possible", "message": NO_PARTS_HERE})
-    assert not server.desk.requests()
+    assert not server.service.requests()
     assert " in part</button>" not in server.client().get("/tables/A*B*C*D*E*F").text
 
 
@@ -228,7 +231,7 @@ def test_the_page_of_a_refusal_has_a_button_that_takes_it_in_part(server: Server
     csrf = refusal.text.partition('name="csrf" value="')[2].partition('"')[0]
     found = client.post("/requests", data={"csrf": csrf, "variable": [*"ABCDEF"], "in_part": "true"})
     assert found.status_code == 303
-    wait_until(lambda: not server.desk.health()["pending"])
+    wait_until(lambda: not server.service.health()["pending"])
     if found.headers["location"].startswith("/jobs"):
         found = client.get(found.headers["location"])
     assert found.headers["location"] == "/tables/A*B*C*D*E*F"

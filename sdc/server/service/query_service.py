@@ -1,4 +1,4 @@
-"""The desk: requests one by one, each judged with all that was answered before, to anybody."""
+"""The query service: requests one by one, each judged with all that was answered before, to anybody."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.publish.publication import Texts
-from sdc.server.desk.effect import Effect
-from sdc.server.desk.outcome import NOT_RELEASED, TOLD, Decided
+from sdc.server.service.effect import Effect
+from sdc.server.service.outcome import NOT_RELEASED, PUBLIC_STATES, Decided
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a user is told; nothing in it depends on what is confidential, but whether it was released.
+    """The answer to a user; nothing in it depends on what is confidential, except whether it was released.
 
     decision, code, message  as in `outcome`
     projection  of a request that is not answered the largest parts of it that are public, which can be had
@@ -41,20 +41,20 @@ class Reply:
     @staticmethod
     def not_released(subtable: SubTable, state: State, message: str = NOT_RELEASED) -> Reply:
         """The same whether it was refused, is undecided, or was never asked for."""
-        told = TOLD["refused"]
-        return Reply(told.decision, told.code, message, subtable, state.version, state.projection(subtable))
+        shown = PUBLIC_STATES["refused"]
+        return Reply(shown.decision, shown.code, message, subtable, state.version, state.projection(subtable))
 
     @property
     def status(self) -> int:
         """Of an HTTP answer with it."""
-        return next(told.status for told in TOLD.values() if told.code == self.code)
+        return next(shown.status for shown in PUBLIC_STATES.values() if shown.code == self.code)
 
 
 @dataclass(frozen=True, eq=False)
 class SuppressedAnswer:
     """What is public of a sub-table that was answered in part.
 
-    marginal  its cells that are told, with their exact counts; withheld  (n, axes) those that are not
+    marginal  its published cells, with their exact counts; withheld  (n, axes) those that are not
     within    public marginals over fewer of its axes, which tell totals
     records   N
     """
@@ -137,7 +137,7 @@ class Tally:
     outages: Mapping[str, int]
 
 
-class DeskLike(Protocol):
+class QueryService(Protocol):
     """What app and pages ask; all but `ask`, `effect` and `round` answer at once.
 
     ChainUnavailableError from anything where the database is down or read-only.

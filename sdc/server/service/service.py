@@ -21,27 +21,27 @@ from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
-from sdc.server.desk.course import DECISION, STARTED
-from sdc.server.desk.deciding import Deciding, fault_of
-from sdc.server.desk.desk import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
-from sdc.server.desk.effect import Effect
-from sdc.server.desk.log import RequestLog
-from sdc.server.desk.prepare import keep_evidence, prepared, server_of
-from sdc.server.desk.reception import Arrival, Queue, Reception, promised
-from sdc.server.desk.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
-from sdc.server.desk.workers import Seat, Worker
+from sdc.server.service.deciding import Deciding, fault_of
+from sdc.server.service.effect import Effect
+from sdc.server.service.intake import Arrival, Intake, Queue, promised
+from sdc.server.service.log import RequestLog
+from sdc.server.service.prepare import keep_evidence, prepared, server_of
+from sdc.server.service.projection import DECISION, STARTED
+from sdc.server.service.query_service import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
+from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
+from sdc.server.service.workers import Seat, Worker
 from sdc.stages.build import Build
 from sdc.stages.table import check_labels
 
-MOST_IN_EFFECTS = 20  # variables, of which effects are told
+MOST_IN_EFFECTS = 20  # variables, of which effects are computed
 
 
 class Service:
-    """A desk over a history. What is public is what the history says; nothing is told that is not stored.
+    """The query service over a history, which says what is public; nothing is answered that is not stored.
 
     Two threads: one logs requests as they come, many in one turn, and answers what is public already; the other
-    decides the rest in their order. A decision is told one `slot` after the request came, whatever was decided and why;
-    one that is not stored by then is pending.
+    decides the rest in their order. A decision is answered one `slot` after the request came, whatever it is and
+    why; one that is not stored by then is pending.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class Service:
         self._waiting = Queue(self.log, slot)
         self._decider, self._certifier, self._effects = map(begin, (False, True, False))
         self.deciding = Deciding(self.log, self._waiting, self._decider, self._certifier, keep)
-        self._reception = Reception(self.log, rules, self._waiting, self.deciding.take)
-        # before anybody is told that it listens; where one fails the requests that it is asked about tell
+        self._intake = Intake(self.log, rules, self._waiting, self.deciding.take)
+        # before it listens; if one fails, the requests that need it say so
         wait([worker.warm(self.state.released) for worker in (self._decider, self._effects)])
-        for number in self.log.course.pending:
+        for number in self.log.projection.pending:
             self.deciding.take(number)
-        self._reception.start()
+        self._intake.start()
         self.deciding.start()
 
     def close(self) -> None:
         """Ends when what is being decided is stored; what waits is decided after the next start."""
         self.deciding.end()
-        self._reception.end()
+        self._intake.end()
         self.deciding.join()
-        self._reception.join()
+        self._intake.join()
         self._waiting.end()
         self.deciding.keep_evidence()
         self._decider.close()
@@ -92,10 +92,10 @@ class Service:
 
     @property
     def state(self) -> State:
-        return self.log.course.state
+        return self.log.projection.state
 
     def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
-        return self._reception.take(Arrival(self.schema.levels.closed(subtable), who, in_part))
+        return self._intake.take(Arrival(self.schema.levels.closed(subtable), who, in_part))
 
     def reply_to(self, own: int, who: str) -> Reply | None:
         request = self.log.own_request(own, who)
@@ -119,8 +119,8 @@ class Service:
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         self.log.refresh_now_and_then()
-        with self.log.still() as course:
-            newest = reversed(course.requests.values())
+        with self.log.still() as projection:
+            newest = reversed(projection.requests.values())
             return list(islice((request for request in newest if who in (None, request.owner)), limit))
 
     def explained(self, number: int) -> Explained | None:
@@ -139,8 +139,8 @@ class Service:
 
     def moments(self) -> list[Moment]:
         self.log.refresh_now_and_then()
-        with self.log.still() as course:
-            return list(course.moments)
+        with self.log.still() as projection:
+            return list(projection.moments)
 
     def round(self) -> Future[int]:
         """Decides what waits for a round, together; the future is the number of requests that were decided."""
@@ -154,7 +154,7 @@ class Service:
         return self._effects.ask(Seat.effect, self.state, subtable)
 
     def statuses(self) -> npt.NDArray[np.uint8]:
-        self._require(MOST_LISTED, "the status of every sub-table is told of")
+        self._require(MOST_LISTED, "the status of every sub-table is shown of")
         return self.state.statuses
 
     def _require(self, most: int, what: str) -> None:
@@ -164,15 +164,15 @@ class Service:
             )
 
     def tally(self) -> Tally:
-        with self.log.still() as course:
-            return Tally(dict(course.outcomes), dict(self.deciding.outages))
+        with self.log.still() as projection:
+            return Tally(dict(projection.outcomes), dict(self.deciding.outages))
 
     def health(self) -> dict[str, Any]:
         try:
             fault = self.deciding.fault or self.log.change()
         except ChainError as error:
             fault = fault_of(error)
-        return {"status": fault or "ok", "version": self.state.version, "pending": len(self.log.course.pending)}
+        return {"status": fault or "ok", "version": self.state.version, "pending": len(self.log.projection.pending)}
 
 
 FILE = "history.db"  # in a server's folder

@@ -1,4 +1,4 @@
-"""What may become of a request: where it may stand, what is told of it there, what leads it on, and what goes wrong.
+"""The states of a request, what users see of each, the transitions between them, and what goes wrong.
 
 Every outcome, code and HTTP status of the server is in these tables, and nowhere else.
 """
@@ -14,17 +14,17 @@ Decided: TypeAlias = Literal["answered", "released", "refused", "pending"]
 Outcome: TypeAlias = Literal[
     "answered", "released", "answered_in_part", "released_in_part", "refused", "undecided", "held", "waiting"
 ]
-Standing: TypeAlias = Literal["pending"] | Outcome
+RequestState: TypeAlias = Literal["pending"] | Outcome
 
 NOT_RELEASED, NOR_IN_PART = "This table is not released.", "This table is not released, nor in part."
 WHOLE = "This table is public from now on, whole: none of its cells has to be withheld."
 
 
 @dataclass(frozen=True)
-class Telling:
-    """What users are told of a request: a word, a stable code, an HTTP status and a sentence.
+class PublicState:
+    """What users see of a request: a word, a stable code, an HTTP status and a sentence.
 
-    Of a refusal there may be more to say, see `told_of_refusal`.
+    Of a refusal there may be more to say, see `refusal_message`.
     """
 
     decision: Decided
@@ -33,27 +33,27 @@ class Telling:
     message: str
 
 
-_IN_PROGRESS = Telling(
+_IN_PROGRESS = PublicState(
     "pending", "in-progress", 202, "This request is not decided yet; ask again later under its number."
 )
-_REFUSED = Telling("refused", "not-released", 200, NOT_RELEASED)
+_REFUSED = PublicState("refused", "not-released", 200, NOT_RELEASED)
 
-TOLD: Mapping[Standing, Telling] = {
+PUBLIC_STATES: Mapping[RequestState, PublicState] = {
     # stored, and without a decision
     "pending": _IN_PROGRESS,
     # for a round of the rule batch
-    "waiting": Telling(
+    "waiting": PublicState(
         "pending", "next-round", 202, "This request waits for the next round, in which many are decided together."
     ),
     # drawn tables would let it out and the criterion not: nobody can tell it from what is pending
     "held": _IN_PROGRESS,
-    "answered": Telling("answered", "already-released", 200, "This table is public already."),
-    "released": Telling("released", "released", 200, "This table is public from now on."),
+    "answered": PublicState("answered", "already-released", 200, "This table is public already."),
+    "released": PublicState("released", "released", 200, "This table is public from now on."),
     # asked for in part
-    "answered_in_part": Telling(
+    "answered_in_part": PublicState(
         "answered", "already-released-in-part", 200, "This table is public already but for cells that are withheld."
     ),
-    "released_in_part": Telling(
+    "released_in_part": PublicState(
         "released", "released-in-part", 200, "This table is public from now on but for cells that are withheld."
     ),
     "refused": _REFUSED,
@@ -65,7 +65,7 @@ PUBLIC = ("answered", "released", "answered_in_part", "released_in_part")
 """Where what was asked for can be had."""
 
 
-class Way(Enum):
+class Transition(Enum):
     """What leads a request on: from where it may stand, where to, and why, in words for operators.
 
     Each but the last six is an entry of the history. `{}` is what the decision itself says.
@@ -86,14 +86,14 @@ class Way(Enum):
     ROUND_HAS_OTHERS = ("waiting",), "refused", "this round released what serves more interest"
 
     # without an entry but the request's own
-    STORED = (), "pending", "it is in the history, and only then told of"
+    STORED = (), "pending", "it is in the history, and only then answered"
     LOOKED_INTO = ("pending",), "pending", "nothing proves it at once, and it is looked into for longer"
     OVERTAKEN = ("pending",), "pending", "something was released meanwhile, and it is decided again"
     FAILED = ("pending",), "pending", "it could not be decided, or that not be stored, and it is tried again"
     LEFT = ("pending",), "pending", "its server ended, and another or the next start takes it up"
     NOT_HELD = ("waiting",), "waiting", "the round could not be decided or stored, and is to be held again"
 
-    def __init__(self, before: tuple[Standing, ...], after: Standing, why: str) -> None:
+    def __init__(self, before: tuple[RequestState, ...], after: RequestState, why: str) -> None:
         self.before, self.after, self.why = before, after, why
 
 
@@ -128,7 +128,7 @@ PROBLEMS: Mapping[str, int] = {
     "unknown-format": 406,
     "too-large": 413,
     "too-many-cells": 413,
-    # the history is away, or a process that decides has died: nothing is told that is not stored
+    # the history is away, or a process that decides has died: nothing is answered that is not stored
     "unavailable": 503,
 }
 """The codes of answers that are none, with their HTTP status; the request then stands where it stood, or nowhere."""

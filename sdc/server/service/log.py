@@ -1,4 +1,4 @@
-"""The log of requests: the history of a server, followed and written to, with the course that it comes to."""
+"""The log of requests: the history of a server, followed and written to, with the projection that it comes to."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sdc.model.subtable import SubTable
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError
 from sdc.record.entry import Entry
-from sdc.server.desk.course import DECISION, FRONTIER, Course, beginning, decided, movement
-from sdc.server.desk.decision import Decision, Past
-from sdc.server.desk.desk import Request
+from sdc.server.service.decision import Decision, Past
+from sdc.server.service.projection import DECISION, FRONTIER, HistoryProjection, beginning, decided, movement
+from sdc.server.service.query_service import Request
 
 FRESH = 0.1  # seconds for which what others released may not be seen here
 CHANGED = "the history is not as it was"
@@ -54,29 +54,29 @@ class Writing:
 
 
 class RequestLog:
-    """A history and its course, for any thread; `followers` hear of each entry, of other servers too."""
+    """A history and its projection, for any thread; `followers` hear of each entry, of other servers too."""
 
     def __init__(self, history: Chain, schema: Schema, records: int) -> None:
-        self.history, self.course = history, Course(schema, records)
+        self.history, self.projection = history, HistoryProjection(schema, records)
         self.followers = list[Callable[[Entry], None]]()
         self._lock, self._fresh = threading.RLock(), 0.0
 
     def begin(self, first: State) -> None:
         """Takes over the whole history, and begins it where it is new."""
         self.refresh()
-        if not self.course.has_begun:
+        if not self.projection.has_begun:
             with self.turn() as turn:
-                if not self.course.has_begun:
-                    turn.append(FRONTIER, "", "", beginning(first, self.course.schema))
+                if not self.projection.has_begun:
+                    turn.append(FRONTIER, "", "", beginning(first, self.projection.schema))
 
     @contextmanager
     def turn(self) -> Iterator[Writing]:
         """Alone with the history, all of it read; what is written is taken over when it is stored."""
         with self.history.turn() as turn:
-            self._apply(turn.entries(self.course.seq))
-            if turn.last != (self.course.seq, self.course.head):
+            self._apply(turn.entries(self.projection.seq))
+            if turn.last != (self.projection.seq, self.projection.head):
                 raise ChainError("the history has lost or changed entries that were read before; restore it")
-            writing = Writing(turn, self.course.schema)
+            writing = Writing(turn, self.projection.schema)
             yield writing
         self._apply(writing.entries)
 
@@ -87,7 +87,7 @@ class RequestLog:
 
     def refresh(self) -> None:
         """Takes over what others wrote."""
-        self._apply(self.history.entries(self.course.seq))
+        self._apply(self.history.entries(self.projection.seq))
 
     def refresh_now_and_then(self) -> None:
         if time.monotonic() - self._fresh > FRESH:
@@ -97,33 +97,33 @@ class RequestLog:
         with self._lock:
             for entry in entries:
                 # the other thread may have read it as somebody else's
-                if entry.seq > self.course.seq:
-                    self.course.apply(entry)
+                if entry.seq > self.projection.seq:
+                    self.projection.apply(entry)
                     for follower in self.followers:
                         follower(entry)
             self._fresh = time.monotonic()
 
     @contextmanager
-    def still(self) -> Iterator[Course]:
-        """The course while nothing is taken over."""
+    def still(self) -> Iterator[HistoryProjection]:
+        """The projection while nothing is taken over."""
         with self._lock:
-            yield self.course
+            yield self.projection
 
     def request(self, number: int) -> Request | None:
         with self._lock:
-            return self.course.requests.get(number)
+            return self.projection.requests.get(number)
 
     def own_request(self, own: int, who: str) -> Request | None:
         """The request that its user knows by this number."""
         with self._lock:
-            numbers = self.course.of_user.get(who, [])
-            return self.course.requests[numbers[own - 1]] if 1 <= own <= len(numbers) else None
+            numbers = self.projection.of_user.get(who, [])
+            return self.projection.requests[numbers[own - 1]] if 1 <= own <= len(numbers) else None
 
     def before(self) -> tuple[State, Past]:
         """What is public, and what was asked so far."""
         with self._lock:
-            past = self.course.past
-            return self.course.state, Past(past.first, Counter(past.interest), Counter(past.caused))
+            past = self.projection.past
+            return self.projection.state, Past(past.first, Counter(past.interest), Counter(past.caused))
 
     def change(self) -> str:
         """What is wrong with the history, read now: nothing where the last entry known here is there, as it was.
@@ -131,6 +131,6 @@ class RequestLog:
         ChainError where it cannot be read.
         """
         with self._lock:
-            seq, head = self.course.seq, self.course.head
+            seq, head = self.projection.seq, self.projection.head
         found = self.history.entries(seq - 1, limit=1)
         return "" if [entry.hash for entry in found] == [head] else CHANGED

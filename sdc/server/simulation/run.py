@@ -1,4 +1,4 @@
-"""From options and a config to a trial of rule sets: the stage of a run folder that simulates a server."""
+"""From options and a config to a simulation of rule sets: the stage of a run folder that simulates a server."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State
-from sdc.server.desk.judge import MOST_LISTED, Judge, surveyed
-from sdc.server.desk.prepare import first_release
-from sdc.server.desk.rules import MYOPIC, rules_of
-from sdc.server.tryout.simulation import Kind, Opening, Queries, Request, simulated, summary
+from sdc.server.service.judge import MOST_LISTED, Judge, surveyed
+from sdc.server.service.prepare import first_release
+from sdc.server.service.rules import MYOPIC, rules_of
+from sdc.server.simulation.simulation import Kind, Queries, Request, SimulationStart, simulated, summary
 from sdc.stages.assemble import release_search
 from sdc.stages.build import Build, Work
 from sdc.stages.stages import Stage
@@ -45,7 +45,7 @@ RuleSets = Mapping[str, tuple[RuleConfig, ...]]
 
 
 @dataclass(frozen=True)
-class ServerTrial:
+class ServerSimulation:
     """What is tried: streams of requests against each rule set.
 
     queries   uniform, popular, greedy-user, or listed: one stream, those given by user and variables
@@ -69,13 +69,13 @@ class ServerTrial:
                 raise InputError(f"{name} = {given}; give at least {number}")
 
     @staticmethod
-    def of(server: ServerConfig | None, rules: str, queries: str, **options: Any) -> ServerTrial:
+    def of(server: ServerConfig | None, rules: str, queries: str, **options: Any) -> ServerSimulation:
         """From the words of a command; ConfigError or InputError for what is none of them."""
         rule_sets = rule_sets_of(rules, server)
         if queries in DRAWN:
-            return ServerTrial(rule_sets, DRAWN[queries], **options)
+            return ServerSimulation(rule_sets, DRAWN[queries], **options)
         listed = _read_requests(Path(queries))
-        return ServerTrial(rule_sets, "listed", listed, **{**options, "streams": 1, "requests": len(listed)})
+        return ServerSimulation(rule_sets, "listed", listed, **{**options, "streams": 1, "requests": len(listed)})
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -95,9 +95,9 @@ class ServerTrial:
         return Queries(self.queries, self.users, length, build.settings().weights(schema), requests_of(self, schema))
 
 
-def requests_of(trial: ServerTrial, schema: Schema) -> tuple[Request, ...]:
+def requests_of(simulation: ServerSimulation, schema: Schema) -> tuple[Request, ...]:
     """The requests that are given; ReleaseError for a variable that the table does not have."""
-    return tuple((st.parse(variables, schema), who) for who, variables in trial.listed)
+    return tuple((st.parse(variables, schema), who) for who, variables in simulation.listed)
 
 
 # Rule sets
@@ -176,44 +176,44 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, str]]:
 # The stage
 
 
-def stage_of(trial: ServerTrial) -> Stage:
+def stage_of(simulation: ServerSimulation) -> Stage:
     """Makes the page and the figures; beside the stages of a build, and no part of it."""
 
     def make(work: Work, into: Path) -> None:
         from sdc.report.simulation import render
 
-        facts = tried(work.build, trial, work.executor)
+        facts = tried(work.build, simulation, work.executor)
         write_json(into / FACTS, facts)
         (into / PAGE).write_text(render(facts), encoding="utf-8")
 
     def sections(build: Build) -> Any:
         server = build.config.server
         whole = server and server.recorded()
-        rule_sets = {name: recorded(rules, "server.rules") for name, rules in _dumped(trial.rule_sets).items()}
+        rule_sets = {name: recorded(rules, "server.rules") for name, rules in _dumped(simulation.rule_sets).items()}
         risk, release = build.config.risk.recorded(), build.config.release.recorded()
-        return [trial.facts, trial.requests, trial.listed, rule_sets, whole, risk, release]
+        return [simulation.facts, simulation.requests, simulation.listed, rule_sets, whole, risk, release]
 
     return Stage(STAGE, "tries rules on streams of requests", ("table", "widths"), sections, make)
 
 
-def tried(build: Build, trial: ServerTrial, executor: Executor) -> dict[str, Any]:
+def tried(build: Build, simulation: ServerSimulation, executor: Executor) -> dict[str, Any]:
     """The figures of each rule set, as the page and the command have them."""
-    table, queries, opening = build.made.table, trial.queries_on(build), opening_of(build, executor)
-    rules = {name: rules_of(configs) for name, configs in trial.rule_sets.items()}
-    found = simulated(table, opening, rules, queries, trial.streams, trial.seed, executor)
-    batch, dumped = ordered_sub_tables(build, executor), _dumped(trial.rule_sets)
+    table, queries, start = build.made.table, simulation.queries_on(build), start_of(build, executor)
+    rules = {name: rules_of(configs) for name, configs in simulation.rule_sets.items()}
+    found = simulated(table, start, rules, queries, simulation.streams, simulation.seed, executor)
+    batch, dumped = ordered_sub_tables(build, executor), _dumped(simulation.rule_sets)
     return {
         "name": build.config.name,
         "variables": list(table.schema.names),
         "records": table.total,
         **build.criteria.facts,
-        **trial.facts,
+        **simulation.facts,
         "requests": queries.length,
-        "first_release": opening.state.released.sub_tables(table.schema),
+        "first_release": start.state.released.sub_tables(table.schema),
         "ordered_release": batch,
         "rule_sets": [
-            {"name": name, "rules": dumped[name], **summary(courses, queries.everybody, batch)}
-            for name, courses in found.items()
+            {"name": name, "rules": dumped[name], **summary(results, queries.everybody, batch)}
+            for name, results in found.items()
         ],
     }
 
@@ -222,7 +222,7 @@ def _dumped(rule_sets: RuleSets) -> dict[str, list[dict[str, Any]]]:
     return {name: [rule.model_dump(mode="json") for rule in rules] for name, rules in rule_sets.items()}
 
 
-def opening_of(build: Build, executor: Executor) -> Opening:
+def start_of(build: Build, executor: Executor) -> SimulationStart:
     """What the server of a config begins with.
 
     NothingReleasableError where that is not proven safe; ConfigError beyond 20 variables, whose sub-tables are listed.
@@ -239,7 +239,7 @@ def opening_of(build: Build, executor: Executor) -> Opening:
     judge.require_safe(public, server.job_seconds)
     state = State.first(schema, public).knowing(judge.first_unreleasable(public))
     effort = build.settings().effort
-    return Opening(
+    return SimulationStart(
         build.made.known, build.criteria, surveyed(judge, state), server.seconds, settings.weights(schema), effort
     )
 

@@ -9,7 +9,7 @@ from sdc.model import subtable as st
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.judge import Judge
+from sdc.server.service.judge import Judge
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Effort
 from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
-from sdc.server.desk.judge import Judge, one_way, surveyed
-from sdc.server.desk.levels import levels_of
-from sdc.server.desk.rules import rules_of
-from sdc.server.desk.workers import Bench
+from sdc.server.service.judge import Judge, one_way, surveyed
+from sdc.server.service.levels import levels_of
+from sdc.server.service.rules import rules_of
+from sdc.server.service.workers import Bench
 from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate
 from sdc.storage.known import read_known, write_known

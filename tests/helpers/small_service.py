@@ -1,4 +1,4 @@
-"""A desk without a history, for tests of what stands before one: the myopic rule on a small table, at once."""
+"""A service without a history, for tests of what stands before one: the myopic rule on a small table, at once."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from sdc.publish.publication import NO_TEXTS
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.desk import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
-from sdc.server.desk.effect import Effect
-from sdc.server.desk.judge import one_way
-from sdc.server.desk.outcome import PUBLIC, TOLD, Outcome
+from sdc.server.service.effect import Effect
+from sdc.server.service.judge import one_way
+from sdc.server.service.outcome import PUBLIC, PUBLIC_STATES, Outcome
+from sdc.server.service.query_service import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"
 
 
-class SmallDesk:
+class SmallService:
     """Starts with the one-way sub-tables."""
 
     def __init__(self, table: Table, criteria: Criteria) -> None:
@@ -39,7 +39,7 @@ class SmallDesk:
         self._told: list[tuple[Request, Reply, Witness | None]] = []
         self._moments = [self._moment(None)]
 
-    def copy(self) -> SmallDesk:
+    def copy(self) -> SmallService:
         """Another one that goes on from here."""
         found = copy.copy(self)
         found._told, found._moments = list(self._told), list(self._moments)
@@ -71,7 +71,7 @@ class SmallDesk:
         return future
 
     def _reply(self, outcome: Outcome, subtable: SubTable) -> Reply:
-        told = TOLD[outcome]
+        told = PUBLIC_STATES[outcome]
         parts = () if outcome in PUBLIC else self.state.projection(subtable)
         return Reply(told.decision, told.code, told.message, subtable, self.state.version, parts)
 

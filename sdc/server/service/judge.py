@@ -44,7 +44,7 @@ class Verdicts:
     asked: int = 0
     _safe: list[DownSet] = field(default_factory=list)
     _unsafe: list[DownSet] = field(default_factory=list)
-    _told: dict[DownSet, bool] = field(default_factory=dict)
+    _cached: dict[DownSet, bool] = field(default_factory=dict)
 
     @cached_property
     def below(self) -> Mapping[SubTable, DownSet]:
@@ -61,9 +61,9 @@ class Verdicts:
     def is_safe(self, released: DownSet, subtable: SubTable) -> bool:
         """Whether the release with one sub-table more is safe."""
         larger = released | self.below[subtable]
-        if larger not in self._told:
-            self._told[larger] = self._found(larger)
-        return self._told[larger]
+        if larger not in self._cached:
+            self._cached[larger] = self._found(larger)
+        return self._cached[larger]
 
     def _found(self, larger: DownSet) -> bool:
         if any(larger & ~known == 0 for known in self._safe):
@@ -79,7 +79,7 @@ class Verdicts:
         return answer
 
 
-MOST_LISTED = 20  # variables, of whose sub-tables each one's status is told
+MOST_LISTED = 20  # variables, of whose sub-tables each one's status is listed
 MOST_EXACT = 8  # variables of a small table, with a bit for each of their sub-tables
 SECONDS_PER_CELL = 1.0  # of a reference core; a walk that succeeds mostly has after a fifth of it
 
@@ -133,12 +133,12 @@ class Judge:
         self._asked = criteria  # with what is suppressed by now
         self._effort, self._pool = effort or Effort(), criteria.pool(table)
         self.executor = self._effort.executor
-        self._parts, self._told = NO_SUPPRESSED_TABLES, known  # what the witness pool is of
+        self._parts, self._known_now = NO_SUPPRESSED_TABLES, known  # what the witness pool is of
         self._last: Evaluation | None = None
         self.verdicts = Verdicts(table.schema, self._is_safe)
 
     def anew(self) -> Judge:
-        """A judge of another course of the same table, which shares what is known of releases of a small one."""
+        """A judge of another server of the same table, which shares what is known of releases of a small one."""
         judge = Judge(self.table, self.known, self.criteria, self._effort, reveals=self.reveals)
         judge.verdicts = self.verdicts
         return judge
@@ -160,7 +160,7 @@ class Judge:
     def support(self, state: State) -> Proof:
         """What is known that shows cells to be able to move under what is public."""
         self._turn_to(state)
-        return Support(self._told.plus(state.released), self._pool).proof()
+        return Support(self._known_now.plus(state.released), self._pool).proof()
 
     def require_safe(self, first: Release, seconds: float) -> None:
         """NothingReleasableError where what is to be public first is not proven to be safe."""
@@ -189,7 +189,7 @@ class Judge:
     def learn(self, proof: Proof, state: State) -> None:
         """Feasible tables found elsewhere under what is public then; those that are not feasible then are left out."""
         self._turn_to(state)
-        self._pool = self._pool.learnt(proof, self._told.plus(state.released))
+        self._pool = self._pool.learnt(proof, self._known_now.plus(state.released))
 
     def glance(self, state: State, subtable: SubTable) -> Verdict:
         """What is known at once, without a search; exact of a small table."""
@@ -205,7 +205,9 @@ class Judge:
         self._turn_to(state)
         effort = self._within(seconds, Depth.FULL)
         before = state.suppressed_tables.before(self.known)
-        evaluator = RiskEvaluator(self.table, self._told, self._asked, effort=effort, pool=self._pool, before=before)
+        evaluator = RiskEvaluator(
+            self.table, self._known_now, self._asked, effort=effort, pool=self._pool, before=before
+        )
         found = protect(evaluator, evaluator.evaluate(state.released), [ProtectionRequest(subtable)])
         if found.refused:
             raise NotReleasableError(next(iter(found.refused.values())))
@@ -215,13 +217,16 @@ class Judge:
         """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
         if state.suppressed_tables == self._parts:
             return
-        self._parts, self._told = state.suppressed_tables, self.known.plus_facts(state.suppressed_tables.facts)
+        self._parts, self._known_now = (
+            state.suppressed_tables,
+            self.known.plus_facts(state.suppressed_tables.facts),
+        )
         found = ((one.variables, one.differences) for one in self._pool.evidence.values())
         if not self.reveals:
-            self._asked = self.criteria.beside(self.table, state.suppressed_tables.before(self._told))
-        own = self.criteria.primary_cells(self.table, self._told, state.suppressed_tables.before(self.known))
+            self._asked = self.criteria.beside(self.table, state.suppressed_tables.before(self._known_now))
+        own = self.criteria.primary_cells(self.table, self._known_now, state.suppressed_tables.before(self.known))
         pool = self.criteria.pool(self.table, own)
-        self._pool = pool.with_evidence(found, self._told.plus(state.released), {})
+        self._pool = pool.with_evidence(found, self._known_now.plus(state.released), {})
 
     def _within(self, seconds: float, depth: Depth) -> Effort:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
@@ -235,7 +240,7 @@ class Judge:
         if refute_cells is not None:
             effort = replace(effort, refute_cells=refute_cells)
         larger = state.released.add(subtable)
-        self._last = self._asked.judge(self.table, self._told, larger, self._pool, effort)
+        self._last = self._asked.judge(self.table, self._known_now, larger, self._pool, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -288,7 +293,7 @@ class Judge:
         # feasible tables refute nothing: without them there is less to look at
         self._turn_to(state)
         effort, larger = replace(self._effort, depth=Depth.REFUTE, refute_cells=0), state.released.add(subtable)
-        found = self._asked.judge(self.table, self._told, larger, self._pool.emptied(), effort)
+        found = self._asked.judge(self.table, self._known_now, larger, self._pool.emptied(), effort)
         return found.verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:

@@ -1,4 +1,4 @@
-"""Where requests come in and are told of: each is stored before anything is said, many in one turn of the history."""
+"""Where requests come in: each is stored before it is answered, many in one turn of the history."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainUnavailableError
-from sdc.server.desk.course import REQUEST, asked
-from sdc.server.desk.decision import at_once
-from sdc.server.desk.desk import Reply, Request
-from sdc.server.desk.log import RequestLog
-from sdc.server.desk.outcome import PUBLIC
-from sdc.server.desk.rules import Rule
+from sdc.server.service.decision import at_once
+from sdc.server.service.log import RequestLog
+from sdc.server.service.outcome import PUBLIC
+from sdc.server.service.projection import REQUEST, asked
+from sdc.server.service.query_service import Reply, Request
+from sdc.server.service.rules import Rule
 
 MOST_AT_ONCE = 64  # requests that are logged in one turn
 ENDS = ChainUnavailableError("this server ends; ask again")
 
 
 def promised() -> Future[Any]:
-    """A future that is kept whoever still waits for it: none that is cancelled, which would not take its result."""
+    """A future that cannot be cancelled, so that it takes its result even if nobody waits for it any more."""
     found = Future[Any]()
     found.set_running_or_notify_cancel()
     return found
@@ -49,41 +49,41 @@ class Arrival:
     reply: Future[Reply] = field(default_factory=promised)
 
     def fail(self, error: Exception) -> None:
-        """Of what was not stored, or is not known to be, nothing is told."""
+        """Nothing is answered that was not stored, or is not known to be."""
         if not self.reply.done():
             self.reply.set_exception(error)
 
 
 class Queue:
-    """Who waits for a decision: told one `slot` after they asked, whatever it is and why; at once without a slot.
+    """Requests that wait for a decision: answered one `slot` after they came, whatever it is; at once without a slot.
 
     One that is not stored by then is pending.
     """
 
     def __init__(self, log: RequestLog, slot: float) -> None:
         self._log, self._slot = log, slot
-        self._told: dict[int, Future[Reply]] = {}
+        self._waiting: dict[int, Future[Reply]] = {}
 
     def reply(self, request: Request) -> Reply:
-        """What there is to be told of a request now."""
-        decision, subtable, state = request.decision, request.sub_table, self._log.course.state
+        """The answer to a request now."""
+        decision, subtable, state = request.decision, request.sub_table, self._log.projection.state
         parts = () if decision in PUBLIC else state.projection(subtable)
         job = request.own if decision == "pending" else None
-        told = decision, request.code, request.message
-        return Reply(*told, subtable, state.version, parts, job, request.in_part)
+        shown = decision, request.code, request.message
+        return Reply(*shown, subtable, state.version, parts, job, request.in_part)
 
     def add(self, arrival: Arrival, request: Request) -> None:
         """Who asked for what is public need not wait."""
         if request.decision == "answered" or (request.decision != "pending" and not self._slot):
             arrival.reply.set_result(self.reply(request))
             return
-        self._told[request.number] = arrival.reply
+        self._waiting[request.number] = arrival.reply
         if self._slot:
             after(max(0.0, arrival.at + self._slot - time.monotonic()), self.tell, request.number)
 
     def tell(self, number: int) -> None:
         """What has become of a request by now."""
-        future, request = self._told.pop(number, None), self._log.request(number)
+        future, request = self._waiting.pop(number, None), self._log.request(number)
         if future is not None and request is not None:
             future.set_result(self.reply(request))
 
@@ -93,12 +93,12 @@ class Queue:
             self.tell(number)
 
     def end(self) -> None:
-        """Tells everybody."""
-        for number in list(self._told):
+        """Answer all that wait."""
+        for number in list(self._waiting):
             self.tell(number)
 
 
-class Reception(threading.Thread):
+class Intake(threading.Thread):
     """Stores requests as they come, answers what is public already, and hands on the rest."""
 
     def __init__(self, log: RequestLog, rules: Iterable[Rule], waiting: Queue, hand_on: Callable[[int], None]) -> None:
@@ -140,17 +140,17 @@ class Reception(threading.Thread):
         return None
 
     def _store(self, batch: list[Arrival]) -> None:
-        numbers, course = list[int](), self._log.course
+        numbers, projection = list[int](), self._log.projection
         with self._log.turn() as turn:
             for arrival in batch:
                 subtable, in_part = arrival.subtable, arrival.in_part
                 who, _, visitor = arrival.who.partition("/")
-                body = asked(subtable, course.schema, in_part=in_part, visitor=visitor)
-                numbers.append(turn.append(REQUEST, who, st.label(subtable, course.schema), body).seq)
-                if (decision := at_once(self._rules, course.state, subtable, in_part=in_part)) is not None:
+                body = asked(subtable, projection.schema, in_part=in_part, visitor=visitor)
+                numbers.append(turn.append(REQUEST, who, st.label(subtable, projection.schema), body).seq)
+                if (decision := at_once(self._rules, projection.state, subtable, in_part=in_part)) is not None:
                     turn.decide(decision, numbers[-1], subtable)
         for arrival, number in zip(batch, numbers, strict=True):
-            request = course.requests[number]
+            request = projection.requests[number]
             self._waiting.add(arrival, request)
             if request.decision == "pending":
                 self._hand_on(number)

@@ -22,8 +22,8 @@ def levels_of(schema: Schema) -> dict[str, Any]:
     return {LEVELS: levels} if levels else {}
 
 
-def schema_told(about: Mapping[str, Any]) -> Schema | None:
-    """Variables and levels as a history tells them, categories by number; None where it tells of no levels.
+def schema_in(about: Mapping[str, Any]) -> Schema | None:
+    """Variables and levels as a history has them, categories by number; None for a history without levels.
 
     KeyError, TypeError, ValueError, AttributeError or InputError for what no server wrote.
     """
@@ -37,8 +37,8 @@ def schema_told(about: Mapping[str, Any]) -> Schema | None:
     )
 
 
-def tells(schema: Schema) -> dict[str, list[str]]:
-    """By name of each variable with coarser levels those, which whoever has it has."""
+def implied_levels(schema: Schema) -> dict[str, list[str]]:
+    """The coarser levels of each variable that has some: a table of the variable implies them."""
     told = zip(schema.names, schema.levels.coarser, strict=True)
     return {name: [schema.names[v] for v in st.members(coarser)] for name, coarser in told if coarser}
 

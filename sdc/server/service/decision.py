@@ -24,10 +24,10 @@ from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.search.simulatable import SimulatableSearch
-from sdc.server.desk.effect import Effect, effect_in_part, effect_of
-from sdc.server.desk.judge import Finding, FoundSuppression, Judge, surveyed
-from sdc.server.desk.outcome import Standing, Way
-from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
+from sdc.server.service.effect import Effect, effect_in_part, effect_of
+from sdc.server.service.judge import Finding, FoundSuppression, Judge, surveyed
+from sdc.server.service.outcome import RequestState, Transition
+from sdc.server.service.rules import MYOPIC, Batch, Question, Rule, Simulatable
 from sdc.utility.halvings import Halvings
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -38,27 +38,31 @@ class Decision:
 
     rule     that decided
     finding  of the criterion, where it was asked
-    said     what the way leaves to be said of why
+    said     what the transition leaves to be said of why
     """
 
-    way: Way
+    transition: Transition
     rule: str
     state: State
     finding: Finding | None = None
     said: str = ""
 
     @property
-    def outcome(self) -> Standing:
-        return self.way.after
+    def outcome(self) -> RequestState:
+        return self.transition.after
 
     @property
     def why(self) -> str:
         """In words for operators."""
-        return self.way.why.format(self.said)
+        return self.transition.why.format(self.said)
 
     def lasting(self, subtable: SubTable) -> Decision:
         """The decision as the last word: what nobody proved is undecided from then on."""
-        return replace(self, state=self.state.knowing(undecided=[subtable])) if self.way is Way.UNPROVEN else self
+        return (
+            replace(self, state=self.state.knowing(undecided=[subtable]))
+            if self.transition is Transition.UNPROVEN
+            else self
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Past:
     caused: Mapping[str, int] = field(default_factory=Counter)
 
 
-BY_CRITERION = (Way.IS_KNOWN, Way.UNSAFE, Way.UNPROVEN, Way.ROUND_HAS_OTHERS)
+BY_CRITERION = (Transition.IS_KNOWN, Transition.UNSAFE, Transition.UNPROVEN, Transition.ROUND_HAS_OTHERS)
 """Ways by which a sub-table is refused whole, and may go out in part."""
 
 
@@ -81,15 +85,15 @@ def at_once(rules: Sequence[Rule], state: State, subtable: SubTable, *, in_part:
     """The decision on what is public, or proven never to be; None where somebody has to look.
 
     A rule that looks at nothing but what is public comes before what is known of the table: whether it refuses then
-    tells nothing.
+    reveals nothing.
     """
     if subtable in state.released:
-        return Decision(Way.IS_PUBLIC, MYOPIC, state)
+        return Decision(Transition.IS_PUBLIC, MYOPIC, state)
     if in_part and state.part(subtable) is not None:
-        return Decision(Way.IS_PUBLIC_IN_PART, MYOPIC, state)
+        return Decision(Transition.IS_PUBLIC_IN_PART, MYOPIC, state)
     if in_part or any(rule.is_public for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
         return None
-    return Decision(Way.IS_KNOWN, MYOPIC, state)
+    return Decision(Transition.IS_KNOWN, MYOPIC, state)
 
 
 @dataclass(frozen=True)
@@ -127,9 +131,9 @@ class Decider:
         question = self._question(state, past, subtable, who)
         for rule in self.rules:
             if rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision(Way.OBJECTED, rule.name, state, said=why)
+                return Decision(Transition.OBJECTED, rule.name, state, said=why)
         if any(isinstance(rule, Batch) for rule in self.rules):
-            return Decision(Way.WAITS, Batch.name, state)
+            return Decision(Transition.WAITS, Batch.name, state)
         return self._by_criterion(question)
 
     def _by_criterion(self, question: Question) -> Decision:
@@ -140,15 +144,15 @@ class Decider:
             if finding.verdict is Verdict.UNSAFE:
                 state = state.knowing([subtable])
         if status is Status.UNDECIDED or (finding and finding.verdict is Verdict.UNDECIDED):
-            return self._not_released(Way.UNPROVEN, state, finding)
+            return self._not_released(Transition.UNPROVEN, state, finding)
         if finding is None or finding.verdict is Verdict.UNSAFE:
-            return self._not_released(Way.UNSAFE, state, finding)
+            return self._not_released(Transition.UNSAFE, state, finding)
         for rule in self.rules:
             if not rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision(Way.OBJECTED, rule.name, state, finding, why)
+                return Decision(Transition.OBJECTED, rule.name, state, finding, why)
         state = state.releasing(subtable)
         self.judge.settle(state)
-        return Decision(Way.SAFE, MYOPIC, surveyed(self.judge, state), finding)
+        return Decision(Transition.SAFE, MYOPIC, surveyed(self.judge, state), finding)
 
     # In part
 
@@ -158,22 +162,22 @@ class Decider:
         """The decision on a request that takes a sub-table in part where it is refused whole, as it was by then.
 
         It stays as it is where something else refused it than the criterion, or a round. It is judged like all else,
-        by what it withholds; the rules that weigh what it makes unreleasable are asked then.
+        by what it suppresses; the rules that weigh what it makes unreleasable are asked then.
 
         found  by somebody who looked for longer, maybe beside less than is public now; or why nothing was
         """
-        if whole.way not in BY_CRITERION:
+        if whole.transition not in BY_CRITERION:
             return whole
         state = whole.lasting(subtable).state
         if (known := at_once(self.rules, state, subtable, in_part=True)) is not None:
             return known
         if any(isinstance(rule, Batch) for rule in self.rules):
-            return Decision(Way.WAITS, Batch.name, state)
+            return Decision(Transition.WAITS, Batch.name, state)
         if found is None:
             found = self._looked_for(state, subtable)
         decision = None if isinstance(found, str) else self._with(found, state, past, subtable, who)
         said = found if isinstance(found, str) else "what was found is not proven beside all that is public by now"
-        return decision or replace(whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said=said)
+        return decision or replace(whole, transition=Transition.NOT_IN_PART, rule=MYOPIC, state=state, said=said)
 
     def _looked_for(self, state: State, subtable: SubTable) -> FoundSuppression | str:
         """A sub-table in part, or why there is none."""
@@ -188,23 +192,27 @@ class Decider:
         """The decision on a sub-table in part that somebody found; None where it is not proven."""
         suppressed, proof = found
         larger = state.releasing(subtable) if suppressed is None else state.answering(suppressed)
-        trial = copy(self.judge)
-        trial.learn(proof, larger)
-        finding = trial.ask(larger, st.GRAND_TOTAL, self.seconds)
+        hypothetical = copy(self.judge)
+        hypothetical.learn(proof, larger)
+        finding = hypothetical.ask(larger, st.GRAND_TOTAL, self.seconds)
         if finding.verdict is not Verdict.SAFE:
             return None
         question = self._question(state, past, subtable, who)
         if suppressed is not None:
-            question = self._weighed(question, trial, larger, suppressed)
+            question = self._weighed(question, hypothetical, larger, suppressed)
         for rule in self.rules:
             if not rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision(Way.OBJECTED, rule.name, state, finding, why)
+                return Decision(Transition.OBJECTED, rule.name, state, finding, why)
         self.judge.learn(proof, larger)
         if suppressed is None:
-            return Decision(Way.SAFE, MYOPIC, surveyed(self.judge, larger), finding)
+            return Decision(Transition.SAFE, MYOPIC, surveyed(self.judge, larger), finding)
         cells = st.cells(subtable, state.schema)
         return Decision(
-            Way.SAFE_IN_PART, MYOPIC, larger, finding, f"{len(suppressed.suppressed)} of {cells} cells are suppressed"
+            Transition.SAFE_IN_PART,
+            MYOPIC,
+            larger,
+            finding,
+            f"{len(suppressed.suppressed)} of {cells} cells are suppressed",
         )
 
     def _weighed(self, question: Question, judge: Judge, larger: State, part: SuppressedTable) -> Question:
@@ -218,11 +226,11 @@ class Decider:
 
         return replace(question, effect=effect, weight=lambda: shown * float(value), gain=lambda: 0.0)
 
-    def _not_released(self, way: Way, state: State, finding: Finding | None) -> Decision:
+    def _not_released(self, transition: Transition, state: State, finding: Finding | None) -> Decision:
         # to refuse would tell of the table what the drawn ones do not
         if any(isinstance(rule, Simulatable) for rule in self.rules):
-            return Decision(Way.HELD, Simulatable.name, state, finding, way.why)
-        return Decision(way, MYOPIC, state, finding)
+            return Decision(Transition.HELD, Simulatable.name, state, finding, transition.why)
+        return Decision(transition, MYOPIC, state, finding)
 
     def _question(self, state: State, past: Past, subtable: SubTable, who: str) -> Question:
         def effect() -> Effect:

@@ -1,4 +1,4 @@
-"""Rules tried before a server opens: random streams of requests, the course of each, and what all come to."""
+"""Rules tried before a server opens: random streams of requests, the result of each, and what all come to."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
-from sdc.server.desk.decision import Decider, Decision, Past
-from sdc.server.desk.judge import Judge
-from sdc.server.desk.outcome import PUBLIC, Standing, Way
-from sdc.server.desk.rounds import round_of
-from sdc.server.desk.rules import Batch, Rule
+from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.judge import Judge
+from sdc.server.service.outcome import PUBLIC, RequestState, Transition
+from sdc.server.service.rounds import round_of
+from sdc.server.service.rules import Batch, Rule
 from sdc.utility.measures import Weights
 
 ROUND = 10  # requests after which a round of the rule batch comes
@@ -138,7 +138,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class StreamCourse:
+class StreamResult:
     """What became of the requests of one stream.
 
     released, unreleasable  (requests + 1,) how many sub-tables are so before any request, and after each
@@ -149,7 +149,7 @@ class StreamCourse:
 
     released: tuple[int, ...]
     unreleasable: tuple[int, ...]
-    outcomes: tuple[Standing, ...]
+    outcomes: tuple[RequestState, ...]
     rules: tuple[str, ...]
     who: tuple[str, ...]
     caused: Mapping[str, int]
@@ -181,13 +181,13 @@ def replayed(
     return [made.decision for made in _made(decider, state, lambda k, _: listed[k], len(listed))[0]]
 
 
-def course(
+def simulate_stream(
     decider: Decider, state: State, asks: Asks, length: int, in_part: Collection[int] = frozenset()
-) -> StreamCourse:
-    """The course of one stream; of its requests some, by number, take a sub-table in part."""
+) -> StreamResult:
+    """Simulate one stream; of its requests some, by number, take a sub-table in part."""
     made, caused = _made(decider, state, asks, length, in_part)
     states = [state, *(one.decision.state for one in made)]
-    return StreamCourse(
+    return StreamResult(
         tuple(_sizes(states, lambda s: s.released.sub_tables(s.schema))),
         tuple(_sizes(states, lambda s: s.count(Status.UNRELEASABLE))),
         tuple(one.decision.outcome for one in made),
@@ -259,7 +259,7 @@ def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Mad
             decision = objected[one.sub_table]
         elif decision.outcome == "waiting":
             is_out = one.sub_table in state.released
-            decision = Decision(Way.SAFE if is_out else Way.ROUND_HAS_OTHERS, Batch.name, state)
+            decision = Decision(Transition.SAFE if is_out else Transition.ROUND_HAS_OTHERS, Batch.name, state)
         if one.in_part and one.decision.outcome == "waiting":
             whole = replace(decision, state=state)
             decision = at_once.decide_in_part(past, one.sub_table, one.who, whole)
@@ -275,7 +275,7 @@ def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Mad
 
 
 @dataclass(frozen=True)
-class Opening:
+class SimulationStart:
     """What a server begins with.
 
     seconds  what a decision may take, in seconds of a reference core
@@ -293,45 +293,47 @@ class Opening:
 class Chunk:
     """Some streams of one rule set."""
 
-    opening: Opening
+    start: SimulationStart
     rules: tuple[Rule, ...]
     queries: Queries
     seed: int
     numbers: tuple[int, ...]
 
 
-def courses(table: Table, chunk: Chunk) -> list[StreamCourse]:
-    """The courses of a chunk of streams: a pure function of the table and the chunk."""
-    opening, queries = chunk.opening, chunk.queries
-    judge, found = Judge(table, opening.known, opening.criteria, opening.effort), list[StreamCourse]()
+def simulate_streams(table: Table, chunk: Chunk) -> list[StreamResult]:
+    """The results of a chunk of streams: a pure function of the table and the chunk."""
+    start, queries = chunk.start, chunk.queries
+    judge, found = Judge(table, start.known, start.criteria, start.effort), list[StreamResult]()
     for number in chunk.numbers:
         # a judge of its own, so that what one stream finds out changes no other, however they are shared out
-        decider = Decider(judge.anew(), chunk.rules, opening.seconds, weights=opening.weights)
-        found.append(course(decider, opening.state, queries.asks(table.schema, chunk.seed, number), queries.length))
+        decider = Decider(judge.anew(), chunk.rules, start.seconds, weights=start.weights)
+        found.append(
+            simulate_stream(decider, start.state, queries.asks(table.schema, chunk.seed, number), queries.length)
+        )
     return found
 
 
 def simulated(
     table: Table,
-    opening: Opening,
+    start: SimulationStart,
     rule_sets: Mapping[str, tuple[Rule, ...]],
     queries: Queries,
     streams: int,
     seed: int,
     executor: Executor = IN_PROCESS,
     per_unit: int = 5,
-) -> dict[str, list[StreamCourse]]:
-    """The courses of the same streams under each rule set, whatever the number of workers."""
+) -> dict[str, list[StreamResult]]:
+    """The results of the same streams under each rule set, whatever the number of workers."""
     numbers = [tuple(range(first, min(first + per_unit, streams))) for first in range(0, streams, per_unit)]
-    units = [Chunk(opening, rules, queries, seed, some) for rules in rule_sets.values() for some in numbers]
-    results = executor.run(courses, table, units)
+    units = [Chunk(start, rules, queries, seed, some) for rules in rule_sets.values() for some in numbers]
+    results = executor.run(simulate_streams, table, units)
     return {name: [one for _ in numbers for one in next(results)] for name in rule_sets}
 
 
 # What they come to
 
 
-def summary(found: Sequence[StreamCourse], users: Iterable[str], batch: int) -> dict[str, Any]:
+def summary(found: Sequence[StreamResult], users: Iterable[str], batch: int) -> dict[str, Any]:
     """Figures of one rule set's streams, as they are printed and drawn.
 
     batch  sub-tables of the ordered release under the same criterion
@@ -355,7 +357,7 @@ def summary(found: Sequence[StreamCourse], users: Iterable[str], batch: int) -> 
     }
 
 
-def _answered_of(found: StreamCourse, users: Sequence[str]) -> list[int]:
+def _answered_of(found: StreamResult, users: Sequence[str]) -> list[int]:
     counted = Counter(who for who, was in zip(found.who, found.answered, strict=True) if was)
     return [counted[who] for who in users]
 
