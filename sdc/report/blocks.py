@@ -122,6 +122,11 @@ def few(names: Sequence[str], most: int) -> str:
     return named if len(names) <= most else f"{named} and {len(names) - most:,} more"
 
 
+def because(label: str, why: str) -> str:
+    """A reason as a sentence that names its sub-table."""
+    return f"{why}." if label in why else f"{label}: {why}."
+
+
 def pairs(cell: Iterable[int], schema: Schema) -> Markup:
     """Axis and category of a cell, for a table."""
     one = Markup("<span><i>{}</i> {}</span>")

@@ -9,7 +9,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.schema import Schema
-from sdc.report.blocks import few, many, number
+from sdc.report.blocks import because, few, many, number
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.publication import before, rounded
@@ -191,9 +191,10 @@ def _required(audit: AuditEvidence, done: str) -> str:
         f"{whole:,} of {len(required.required):,} required sub-tables {'are' if done == 'released' else 'would be'} "
         f"published{part}."
     ]
-    words += [f"{st.label(t, audit.table.schema)} is not: {required.why(t)}." for t in required.refused[:MOST_REQUIRED]]
+    refused = required.refused[:MOST_REQUIRED]
+    words += [because(st.label(t, audit.table.schema), required.why(t)) for t in refused]
     more = len(required.refused) - MOST_REQUIRED
-    return " ".join([*words, *[f"So are {more:,} more, see search/search.json."] * (more > 0)])
+    return " ".join([*words, *[f"{more:,} more are refused, see search/search.json."] * (more > 0)])
 
 
 def _proof(audit: AuditEvidence) -> str:

@@ -14,7 +14,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.protect.one_table import least_suppressed
 from sdc.report import curve
-from sdc.report.blocks import Block, Cell, Figure, Listing, Text, amount, few, many, number
+from sdc.report.blocks import Block, Cell, Figure, Listing, Text, amount, because, few, many, number
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
@@ -95,7 +95,7 @@ def _suppressed(audit: AuditEvidence) -> Iterator[Block]:
         rows.append((label, st.cells(fact.view, schema), *numbers))
         notes += [_as_before(audit, fact, label)]
         why = audit.found.required.why(fact.view) if audit.found.required else ""
-        notes += [f"{label} is not releasable whole: {why}."] * bool(why)
+        notes += [because(label, why)] * bool(why)
         protecting += [(label, cell.text) for cell in largest.get(label, ())]
     if not rows:
         return
