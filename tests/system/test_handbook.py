@@ -190,7 +190,7 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
 
 FIRST = {
     "primary suppression": "words-primary-suppression",
-    "secondary suppression": "words-secondary-suppression",
+    "secondary suppression": "protect-primary-and-secondary-suppression",
     "threshold": "criteria-minimum-frequency-threshold-rule",
     "minimum frequency": "criteria-minimum-frequency-threshold-rule",
     "next year": "year-january-next-year-s-edition",
@@ -205,7 +205,7 @@ FIRST = {
     "l-diversity": "criteria-attribute-disclosure-groups-l-diversity",
     "differential privacy": "comparison",
     "cell key": "words-cell-key",
-    "structural zeros": "hierarchies",
+    "structural zeros": "hierarchies-structural-zeros",
     "survey weights": "weights",
     "choosing a width": "width",
     "signature": "publishing-the-signature",
