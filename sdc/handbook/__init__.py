@@ -65,9 +65,9 @@ def handbook(lists: Sequence[Page] = ()) -> str:
         sections = [*(written[f"{key}.md"] for key in keys.split()), *(lists if part == REFERENCE else ())]
         links = "".join(f'<li><a href="#{one.key}">{escape(one.title)}</a></li>' for one in sections)
         contents += f"<p>{part}</p>\n<ul>{links}</ul>\n"
+        label = f'<p class="part"><a href="#contents">Contents</a>: {part}</p>'
         body += [
-            f'<section id="{one.key}">\n<h2>{escape(one.title)}</h2>\n<p class="part">{part}</p>\n{one.html}</section>'
-            for one in sections
+            f'<section id="{one.key}">\n<h2>{escape(one.title)}</h2>\n{label}\n{one.html}</section>' for one in sections
         ]
     page, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "search.js"))
     # a browser runs no other script

@@ -9,7 +9,7 @@
     let text = row ? heading.textContent : "";
     let next = row ? null : heading.nextElementSibling;
     for (; next && !/^H[234]$/.test(next.tagName); next = next.nextElementSibling) {
-      text += next.querySelector("tr[id]") ? "" : ` ${next.textContent}`;
+      text += next.className === "part" || next.querySelector("tr[id]") ? "" : ` ${next.textContent}`;
     }
     const name = heading === of ? title : `${of.textContent}: ${title}`;
     return { id, name, row, head: title.toLowerCase(), text: `${title} ${text}`.replace(/\s+/g, " ") };
