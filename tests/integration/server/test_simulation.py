@@ -391,6 +391,6 @@ def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(cze
 
 
 @pytest.mark.parametrize("option", ["streams", "users", "requests", "seed"])
-def test_a_number_of_a_trial_that_is_too_small_is_refused(option: str) -> None:
+def test_a_number_of_a_simulation_that_is_too_small_is_refused(option: str) -> None:
     with pytest.raises(InputError, match=f"{option} = -1; give at least"):
-        ServerTrial.of(None, "myopic", "uniform", **{option: -1})
+        ServerSimulation.of(None, "myopic", "uniform", **{option: -1})
