@@ -87,7 +87,7 @@ class SmallService:
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         return [request for request, _, _ in self._told[::-1] if who in (None, request.owner)][:limit]
 
-    def explained(self, number: int) -> Explained | None:
+    def explained(self, number: int, *, finds: bool = False) -> Explained | None:
         if not 1 <= number <= len(self._told):
             return None
         request, _, witness = self._told[number - 1]

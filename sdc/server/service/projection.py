@@ -18,6 +18,7 @@ from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.assessment import Witness
 from sdc.server.service.decision import Decision, Past
+from sdc.server.service.judge import Finding
 from sdc.server.service.levels import part_at
 from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, PUBLIC_STATES, WHOLE, PublicState
 from sdc.server.service.query_service import Moment, Request
@@ -211,19 +212,26 @@ def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema,
     """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took; what is withheld."""
     finding = decision.finding
     part = decision.state.part(subtable) if decision.outcome == "released_in_part" else None
-    witness = finding.witness if finding and decision.outcome not in PUBLIC else None
     return {
         "request": number,
         "sub_table": st.names(subtable, schema),
         "outcome": decision.outcome,
         "rule": decision.rule,
         "why": decision.why,
-        "verdict": finding.verdict.name.lower() if finding else None,
-        "min_width": list(finding.min_width) if finding else None,
-        "witness": plain(Witness | None, witness, schema),  # type: ignore[arg-type]  # a union is none to mypy
+        **finding_facts(finding, schema, shows=decision.outcome not in PUBLIC),
         "version": decision.state.version,
         "milliseconds": round(milliseconds, 1),
         **({} if part is None else {WITHHELD: part.places(schema).tolist()}),
+    }
+
+
+def finding_facts(finding: Finding | None, schema: Schema, *, shows: bool = True) -> dict[str, Any]:
+    """What the criterion found, as a decision entry has it; `shows` with the cell."""
+    witness = finding.witness if finding and shows else None
+    return {
+        "verdict": finding.verdict.name.lower() if finding else None,
+        "min_width": list(finding.min_width) if finding else None,
+        "witness": plain(Witness | None, witness, schema),  # type: ignore[arg-type]  # a union is none to mypy
     }
 
 

@@ -184,8 +184,11 @@ class QueryService(Protocol):
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         """Requests of one user, or of all, newest first."""
 
-    def explained(self, number: int) -> Explained | None:
-        """Why; None where there is no request of that number."""
+    def explained(self, number: int, *, finds: bool = False) -> Explained | None:
+        """Why; None if there is no request of that number.
+
+        finds  find the bounds and the cell now if the decision has none, being known before
+        """
 
     def moments(self) -> list[Moment]:
         """The frontiers over time, the one of version t at place t."""

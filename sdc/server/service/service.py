@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -25,14 +26,16 @@ from sdc.server.service.deciding import Deciding, fault_of
 from sdc.server.service.effect import Effect
 from sdc.server.service.intake import Arrival, Intake, Queue, promised
 from sdc.server.service.log import RequestLog
+from sdc.server.service.outcome import Transition
 from sdc.server.service.prepare import keep_evidence, prepared, server_of
-from sdc.server.service.projection import DECISION, STARTED
+from sdc.server.service.projection import DECISION, STARTED, finding_facts
 from sdc.server.service.query_service import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
 from sdc.server.service.workers import Seat, Worker
 from sdc.stages.build import Build
 from sdc.stages.table import check_labels
 
+FIND_SECONDS = 20  # for the cell of a request that was refused without looking at the table
 MOST_IN_EFFECTS = 20  # variables, of which effects are computed
 
 
@@ -123,7 +126,7 @@ class Service:
             newest = reversed(projection.requests.values())
             return list(islice((request for request in newest if who in (None, request.owner)), limit))
 
-    def explained(self, number: int) -> Explained | None:
+    def explained(self, number: int, *, finds: bool = False) -> Explained | None:
         request = self.log.request(number)
         if request is None:
             return None
@@ -132,10 +135,20 @@ class Service:
         body = next((entry.body for entry in entries if entry.body["request"] == number), None)
         if body is None:
             return Explained(request, "", "it is being looked into", None, None, None, 0.0)
+        if finds and body["why"] == Transition.IS_KNOWN.why:
+            body = {**body, **self._found_now(request.sub_table)}
         width = None if body["min_width"] is None else (body["min_width"][0], body["min_width"][1])
         return Explained(
             request, body["rule"], body["why"], body["verdict"], width, body["witness"], body["milliseconds"]
         )
+
+    def _found_now(self, subtable: SubTable) -> dict[str, Any]:
+        """Verdict, bounds and cell beside what is public now; nothing if they are not found in time."""
+        try:
+            finding = self._effects.ask(Seat.find, self.state, subtable).result(FIND_SECONDS)
+        except (BrokenProcessPool, TimeoutError):
+            return {}
+        return finding_facts(finding, self.schema)
 
     def moments(self) -> list[Moment]:
         self.log.refresh_now_and_then()

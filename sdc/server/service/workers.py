@@ -120,6 +120,10 @@ class Seat:
         found = self._judge.ask(state, subtable, self._bench.job_seconds, Depth.FULL)
         return found, self._judge.found if found.verdict is Verdict.SAFE else None
 
+    def find(self, state: State, subtable: SubTable) -> Finding:
+        """The verdict on a sub-table beside what is public, with its bounds and cell."""
+        return self._judge.ask(state, subtable, self._bench.seconds)
+
     def find_in_part(self, state: State, subtable: SubTable) -> FoundSuppression | str:
         """What takes long too: a sub-table in part, or why none was found."""
         self._judge.executor = self._dask()

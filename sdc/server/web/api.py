@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -343,7 +344,7 @@ class OperatorViews:
 
     async def explained(self, number: int) -> bodies.ExplainedBody:
         """Why a request was decided as it was, with the cell that shows it."""
-        found = await run_in_threadpool(self.service.explained, number)
+        found = await run_in_threadpool(partial(self.service.explained, number, finds=True))
         if found is None:
             raise Problem("unknown-request", f"there is no request of the number {number}")
         return bodies.ExplainedBody.showing(found, self.service.schema)

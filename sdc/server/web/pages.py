@@ -418,7 +418,7 @@ class _OperatorPages:
         return _page(request, "operator_requests", rows=listed, limit=rows, most=MOST_ROWS)
 
     def explained(self, request: Request, number: int) -> Response:
-        one = self.service.explained(number)
+        one = self.service.explained(number, finds=True)
         if one is None:
             return error_page(request, Problem("not-found", f"There is no request of number {number}."))
         asked = one.request.sub_table

@@ -20,6 +20,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.service.outcome import Transition
 from sdc.server.service.prepare import prepare
 from sdc.server.service.projection import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.service import Service
@@ -273,3 +274,24 @@ def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_th
         open_prepared(build({"A": {"categories": {"maybe": "perhaps"}}})),
     ):
         pass
+
+
+def test_an_operator_sees_the_cell_of_what_was_known_before(czech: Table, tmp_path: Path) -> None:
+    """The refusal looks at nothing, so the history has no cell; it is found when somebody asks for it."""
+    service = open_service(czech, tmp_path)
+    try:
+        assert service.ask(0b111111, "ada").result(600).decision == "refused"
+        (request,) = service.requests()
+        before, found = service.explained(request.number), service.explained(request.number, finds=True)
+    finally:
+        service.close()
+    assert before is not None
+    assert found is not None
+    assert before.why == found.why == Transition.IS_KNOWN.why
+    assert (before.witness, before.verdict) == (None, None)
+    assert found.verdict == "unsafe"
+    assert found.witness is not None
+    assert set(found.witness["cell"]) == set(czech.schema.names)
+    assert found.witness["count"] <= 2
+    assert found.min_width is not None
+    assert found.min_width[1] < 6
