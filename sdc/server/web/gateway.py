@@ -84,7 +84,7 @@ class Gateway:
             scope = {**scope, "method": "GET"}
         headers, cookies = Headers(scope=scope), HTTPConnection(scope).cookies
         browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
-        needs_one = method not in SAFE or _is_page(scope["path"])
+        needs_one = (method not in SAFE and "authorization" not in headers) or _is_page(scope["path"])
         given = secrets.token_urlsafe(16) if needs_one and not cookies.get(BROWSER) else ""
 
         is_open = self._settings.is_public and scope["path"].startswith(OPEN_PATHS)
@@ -189,7 +189,9 @@ class Gateway:
 
     def _is_proxied(self, scope: Scope, headers: Headers) -> bool:
         """Whether the proxy sends it: it alone knows the secret, or reaches the Unix socket."""
-        if scope.get("client") is None and self._settings.socket:
+        # by its own end: of a TCP connection that was reset at once the other end is unknown too
+        _, port = scope.get("server") or ("", 0)
+        if port is None and self._settings.socket:
             return True
         given = ", ".join(headers.getlist(PROXY_SECRET)).encode("latin-1")
         if given and not (self._proxy_secret and hmac.compare_digest(given, self._proxy_secret)):

@@ -305,21 +305,24 @@ def test_at_a_unix_socket_a_proxy_needs_no_secret(service: SmallService) -> None
     settings = {"url": "https://tables.example", "proxy_header": "X-User", "socket": "a path"}
     server = server_of(service, **settings, users=[{"name": "ada", "role": "operator"}])
     space, ada = "/api/operator/frontier", {"x-user": "ada"}
-    at_socket, elsewhere = TestClient(Unnamed(server.app), "http://127.0.0.1"), server.client()
+    at_socket = TestClient(Unnamed(server.app, ("/run/socket", None)), "http://127.0.0.1")
     assert at_socket.get(space, headers=ada).status_code == 200
-    assert problem(elsewhere.get(space, headers=ada)) == (401, "unauthorised")
-    without = TestClient(Unnamed(server_of(service).app), "http://127.0.0.1")
+    reset = TestClient(Unnamed(server.app, ("127.0.0.1", 8090)), "http://127.0.0.1")
+    for elsewhere in (server.client(), reset):
+        assert problem(elsewhere.get(space, headers=ada)) == (401, "unauthorised")
+    without = TestClient(Unnamed(server_of(service).app, ("/run/socket", None)), "http://127.0.0.1")
     assert problem(without.get(space, headers=ada)) == (403, "forbidden")
 
 
 @dataclass
 class Unnamed:
-    """An application whose clients come through a Unix socket: they have no address."""
+    """An application whose clients have no address, as at a Unix socket or when a TCP connection was reset."""
 
     app: ASGIApp
+    server: tuple[str, int | None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app({**scope, "client": None}, receive, send)
+        await self.app({**scope, "client": None, "server": self.server}, receive, send)
 
 
 def test_visitors_do_not_see_requests_of_each_other(service: SmallService) -> None:
