@@ -6,9 +6,14 @@ import hashlib
 import json
 import re
 import unicodedata
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +39,22 @@ from sdc.server.web.cells import Answer, Shape
 from sdc.server.web.formats import FORMATS, AnswerFormat, FormatError, format_of
 from sdc.storage.parquet import named_columns
 
-__all__ = ["FORMATS", "Answer", "AnswerFormat", "FormatError", "Shape", "etag", "file_name", "format_of", "pieces"]
+__all__ = [
+    "FORMATS",
+    "Answer",
+    "AnswerFile",
+    "AnswerFormat",
+    "FormatError",
+    "Shape",
+    "etag",
+    "file_name",
+    "format_of",
+    "pieces",
+    "written",
+]
 
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
+MOST_KEPT = 64 << 20  # bytes of an answer that is written to a file
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 MARK = ".."  # of a count that is withheld, for people
@@ -51,6 +69,43 @@ def pieces(answer: Answer, format: AnswerFormat, *, chunk: int = CHUNK) -> Itera
     of a few pieces. FormatError where the format cannot hold the answer.
     """
     return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
+
+
+@dataclass(eq=False)
+class AnswerFile:
+    """A written answer in a temporary file, which is removed when nobody uses it any more."""
+
+    path: str
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, Path(self.path).unlink, missing_ok=True)
+
+    def hold(self) -> None:
+        """Do nothing: an answer that calls this at its end keeps the file until then."""
+
+
+def written(answer: Answer, format: AnswerFormat) -> AnswerFile | Iterator[bytes]:
+    """A file with the whole answer, of which clients may read ranges; of a large one its pieces. Errors as `pieces`."""
+    found = pieces(answer, format)
+    try:
+        with NamedTemporaryFile(prefix="sdc-answer-", delete=False) as file:
+            kept = AnswerFile(file.name)
+            for piece in found:
+                file.write(piece)
+                if file.tell() > MOST_KEPT:
+                    file.flush()
+                    return chain(_read(open(file.name, "rb")), found)
+            kept.size = file.tell()
+        return kept
+    except OSError:  # the disk is full
+        return pieces(answer, format)
+
+
+def _read(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(1 << 20):
+            yield piece
 
 
 def etag(

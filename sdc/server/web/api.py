@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -36,7 +32,7 @@ from sdc.server.service.query_service import QueryService, Reply, SuppressedAnsw
 from sdc.server.service.rules import Simulatable
 from sdc.server.web import bodies
 from sdc.server.web.access import Access, User, require_operator
-from sdc.server.web.answers import Answer, Shape, etag, file_name, pieces
+from sdc.server.web.answers import Answer, AnswerFile, Shape, etag, file_name, written
 from sdc.server.web.connections import Connections
 from sdc.server.web.documentation import (
     BINARY,
@@ -131,7 +127,7 @@ def _filled(family: CounterMetricFamily | GaugeMetricFamily, rows: Rows) -> Metr
 
 Found = TypeVar("Found")
 TOTAL = "(total)"
-KEPT_BYTES, MOST_KEPT = 1 << 30, 64 << 20  # of files with answers, and of one of them
+KEPT_BYTES = 1 << 30  # of files with answers
 FOR_EVER = "max-age=31536000, immutable"
 
 Route = tuple[str, str, Callable[..., Any], Responses]
@@ -443,46 +439,13 @@ def require_in_part(service: QueryService) -> None:
         raise Problem("not-possible", NO_PARTS_HERE)
 
 
-@dataclass(eq=False)
-class AnswerFile:
-    """A written answer in a temporary file, which is removed when nobody uses it any more."""
-
-    path: str
-    size: int
-
-    def __post_init__(self) -> None:
-        weakref.finalize(self, Path(self.path).unlink, missing_ok=True)
-
-    def hold(self) -> None:
-        """Do nothing: an answer that calls this at its end keeps the file until then."""
-
-
 def _written(
     service: QueryService, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
 ) -> AnswerFile | Iterator[bytes]:
-    """A file with the whole answer, of which clients may read ranges; of a large one its pieces."""
     try:
-        written = pieces(Answer(service.title, public, shape, service.texts), format)
+        return written(Answer(service.title, public, shape, service.texts), format)
     except FormatError as error:
         raise Problem("unknown-format", str(error)) from error
-    try:
-        with NamedTemporaryFile(prefix="sdc-answer-", delete=False) as file:
-            kept = AnswerFile(file.name, 0)
-            for piece in written:
-                file.write(piece)
-                if file.tell() > MOST_KEPT:
-                    file.flush()
-                    return chain(_read(open(file.name, "rb")), written)
-        kept.size = os.stat(kept.path).st_size
-        return kept
-    except OSError:  # the disk is full
-        return pieces(Answer(service.title, public, shape, service.texts), format)
-
-
-def _read(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        while piece := file.read(1 << 20):
-            yield piece
 
 
 def _must_look(request: Request) -> None:

@@ -284,7 +284,9 @@ def _check_origin(headers: Headers, url: str | None) -> None:
     host = headers.get("host", "")
     own = origin in (None, url) or (_netloc(origin or "") == host and _host(host) in LOCAL_HOSTS)
     if site not in ("same-origin", "none") or not own:
-        raise Problem("forbidden", "this request comes from a page of another site; send it from a page of this server")
+        text = "this request comes from a page of another site; send it from a page of this server"
+        behind = "" if url else ", and if that is behind a proxy, name its address in server.url"
+        raise Problem("forbidden", text + behind)
 
 
 def _netloc(origin: str) -> str:

@@ -23,7 +23,7 @@ from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
 from sdc.server.service.query_service import Reply
-from sdc.server.web import api
+from sdc.server.web import answers
 from sdc.server.web.access import Role
 from sdc.server.web.answers import FORMATS
 from sdc.server.web.api import waited
@@ -232,20 +232,20 @@ def test_a_part_of_a_file_is_had(client: TestClient) -> None:
 def test_large_answers_are_streamed_without_ranges(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     ask(client, *RELEASED)
     whole = client.get("/api/tables/A*B.csv").content
-    monkeypatch.setattr(api, "MOST_KEPT", 5)
+    monkeypatch.setattr(answers, "MOST_KEPT", 5)
     found = client.get("/api/tables/A*B.csv?zeros=1", headers={"range": "bytes=0-3"})
     assert (found.status_code, found.content, found.headers["accept-ranges"]) == (200, whole, "none")
 
     def full(**_: Any) -> Any:
         raise OSError("no space left")
 
-    monkeypatch.setattr(api, "NamedTemporaryFile", full)
+    monkeypatch.setattr(answers, "NamedTemporaryFile", full)
     assert client.get("/api/tables/B*A.csv?zeros=true").content == whole
 
 
 def test_answers_in_files_go_away(client: TestClient) -> None:
     there = set(Path(tempfile.gettempdir()).glob("sdc-answer-*"))
-    kept = api.AnswerFile(str(Path(tempfile.gettempdir()) / "sdc-answer-of-a-test"), 0)
+    kept = answers.AnswerFile(str(Path(tempfile.gettempdir()) / "sdc-answer-of-a-test"), 0)
     Path(kept.path).touch()
     del kept
     gc.collect()
