@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from sdc.page_templates import page_templates
 from sdc.report import first_page, proof, publication, record, risks, search
-from sdc.report.blocks import Block, Section, number
+from sdc.report.blocks import Block, PageSection, number
 from sdc.report.evidence import AuditEvidence
 from sdc.report.published import published
 from sdc.report.verdict import verdict
@@ -34,7 +34,7 @@ def render(audit: AuditEvidence) -> str:
         ("risks", "Further risks", risks.blocks(audit)),
         ("record", "Record", record.blocks(audit)),
     ]
-    sections = [Section(k, key, title, tuple(own)) for k, (key, title, own) in enumerate(contents, 1)]
+    sections = [PageSection(k, key, title, tuple(own)) for k, (key, title, own) in enumerate(contents, 1)]
     script = files("sdc.report").joinpath("search.js.j2").read_text(encoding="utf-8")
     return _TEMPLATES.get_template("audit.html.j2").render(
         audit=audit,

@@ -16,7 +16,7 @@ Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
-class Text:
+class TextBlock:
     """A paragraph, with the id of it on the page where it has one."""
 
     words: str
@@ -24,7 +24,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigureBlock:
     """An SVG with its caption."""
 
     svg: Markup
@@ -32,7 +32,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ListBlock:
     """A table; its columns are named `First | #Second`, with # before those of numbers.
 
     key      its id on the page
@@ -68,11 +68,11 @@ class Listing:
         return f"{number(self.total - len(self.rows))} more rows are not shown{place}."
 
 
-Block = Text | Figure | Listing
+Block = TextBlock | FigureBlock | ListBlock
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A numbered part of the report; key is its id on the page."""
 
     number: int
@@ -103,11 +103,6 @@ def amount(value: float) -> str:
     if float(value).is_integer() and abs(value) < 10**15:
         return f"{int(value):,}"
     return f"{value:,.6g}" if abs(value) < 10**6 else short(value)
-
-
-def many(value: int, noun: str) -> str:
-    """`1 cell`, `2 cells`."""
-    return f"{value:,} {noun}{'s' * (value != 1)}"
 
 
 def interval(ends: Iterable[int]) -> str:

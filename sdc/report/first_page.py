@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
+from sdc.model.errors import many
 from sdc.model.schema import Schema
-from sdc.report.blocks import because, few, many, number
+from sdc.report.blocks import because, few, number
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.publication import before, rounded
@@ -25,7 +26,7 @@ SIGNATURES = ("Prepared by", "Statistical disclosure control", "Data owner")
 
 
 @dataclass(frozen=True)
-class Fact:
+class PageFact:
     """A fact of page one, its id there, and the id of the section that explains it."""
 
     name: str
@@ -34,21 +35,21 @@ class Fact:
     section: str
 
 
-def facts(audit: AuditEvidence, done: str, tables: list[PublishedTable]) -> list[Fact]:
+def facts(audit: AuditEvidence, done: str, tables: list[PublishedTable]) -> list[PageFact]:
     """The facts that this build has."""
     found = [
-        Fact("Data", _data(audit), "data", "record"),
-        Fact("Criterion", criterion(audit), "criterion", "record"),
-        Fact(done.capitalize(), _published(audit, tables), "published", "publication"),
-        Fact("Visible in the tables", _visible(tables, audit.small_count), "shown", "publication"),
-        Fact("Not published whole", _changed(audit), "changed", "publication"),
-        Fact("Totals of weights", _weighted(audit, done), "totals", "publication"),
-        Fact("Required", _required(audit, done), "required", "search"),
-        Fact("Proof", _proof(audit), "proved", "proof"),
-        Fact("Refused", course(audit), "refused-questions", "search"),
-        Fact("Earlier publications", " ".join(before(audit)), "earlier", "publication"),
-        Fact("Intruder", " ".join(assumptions(audit)), "assumptions", "risks"),
-        Fact("Guesses", right_guesses(audit), "not-promised", "risks"),
+        PageFact("Data", _data(audit), "data", "record"),
+        PageFact("Criterion", criterion(audit), "criterion", "record"),
+        PageFact(done.capitalize(), _published(audit, tables), "published", "publication"),
+        PageFact("Visible in the tables", _visible(tables, audit.small_count), "shown", "publication"),
+        PageFact("Not published whole", _changed(audit), "changed", "publication"),
+        PageFact("Totals of weights", _weighted(audit, done), "totals", "publication"),
+        PageFact("Required", _required(audit, done), "required", "search"),
+        PageFact("Proof", _proof(audit), "proved", "proof"),
+        PageFact("Refused", course(audit), "refused-questions", "search"),
+        PageFact("Earlier publications", " ".join(before(audit)), "earlier", "publication"),
+        PageFact("Intruder", " ".join(assumptions(audit)), "assumptions", "risks"),
+        PageFact("Guesses", right_guesses(audit), "not-promised", "risks"),
     ]
     return [fact for fact in found if fact.text]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.report import exposure, figures
-from sdc.report.blocks import Block, Figure, Listing, Text, interval, pairs
+from sdc.report.blocks import Block, FigureBlock, ListBlock, TextBlock, interval, pairs
 from sdc.report.evidence import AuditEvidence
 from sdc.report.scale import Scale
 from sdc.report.verdict import Check
@@ -23,7 +23,7 @@ def blocks(audit: AuditEvidence, checks: tuple[Check, ...]) -> Iterator[Block]:
     """The paragraphs, tables and figure of the section."""
     rows = [("● holds" if check.holds else "✕ fails", check.text) for check in checks]
     title = "Checks of the evidence, made when this page was written"
-    yield Listing("checks", title, "Result | Check", rows, is_open=True)
+    yield ListBlock("checks", title, "Result | Check", rows, is_open=True)
     bounds, schema = audit.bounds, audit.table.schema
     if witnesses := audit.assessment.witnesses:
         named = [
@@ -31,19 +31,19 @@ def blocks(audit: AuditEvidence, checks: tuple[Check, ...]) -> Iterator[Block]:
             for w in witnesses[:MOST_WITNESSES]
         ]
         columns = "Cell | #Count | #Outer | #Inner | Method"
-        yield Listing("witnesses", "Cells that the assessment names", columns, named, is_open=True)
+        yield ListBlock("witnesses", "Cells that the assessment names", columns, named, is_open=True)
     if not len(bounds):
-        yield Text(f"No cell is at risk: the table has no count from 1 to {audit.small_count}.")
+        yield TextBlock(f"No cell is at risk: the table has no count from 1 to {audit.small_count}.")
         return
-    yield Text(f"Bounds by “{bounds.method}”: {_kinds(audit)}.")
+    yield TextBlock(f"Bounds by “{bounds.method}”: {_kinds(audit)}.")
     if found := audit.assessment.sharpness:
         looked = found.described("at-risk cell", audit.config.seconds_to_sharpen)
-        yield Text(
+        yield TextBlock(
             f"Sharp bounds were looked for: {looked}. assessment/cells.parquet has the method of each end.", "sharp"
         )
     first = exposure.by_exposure(bounds, audit.criteria, max(MOST_DRAWN, MOST_CELLS))
     drawn = first.rows(np.arange(min(len(first), MOST_DRAWN)))
-    yield Figure(
+    yield FigureBlock(
         figures.exposed_cells(drawn, audit.criteria, schema),
         f"The {len(drawn)} most exposed at-risk cells. Pale bar: outer interval. Dark bar: inner interval. Dot: true "
         "count. Upright mark: the end that the inner interval must reach to be wide enough. Blue: wide enough; amber: "
@@ -59,7 +59,7 @@ def _kinds(audit: AuditEvidence) -> str:
     return ", ".join(f"{many:,} {kind}" for kind, many in zip(exposure.KINDS, found, strict=True) if many)
 
 
-def _widths(audit: AuditEvidence) -> Listing:
+def _widths(audit: AuditEvidence) -> ListBlock:
     """At-risk cells by class of width: proved by the inner bounds, and not excluded by the outer ones."""
     # fine classes near the required width: cells far above it need no telling apart
     bounds = audit.bounds
@@ -70,10 +70,10 @@ def _widths(audit: AuditEvidence) -> Listing:
     )
     rows = list(zip(scale.labels, inner, outer, strict=True))
     title = f"Widths of all {len(bounds):,} at-risk cells, required: {audit.min_width:,}"
-    return Listing("cell-widths", title, "#Width | #Cells by inner width | #Cells by outer width", rows)
+    return ListBlock("cell-widths", title, "#Width | #Cells by inner width | #Cells by outer width", rows)
 
 
-def _cells(bounds: CellBounds, audit: AuditEvidence) -> Listing:
+def _cells(bounds: CellBounds, audit: AuditEvidence) -> ListBlock:
     """The first of the bounds, which are by exposure."""
     schema = audit.table.schema
     shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(schema.axes))))
@@ -92,7 +92,7 @@ def _cells(bounds: CellBounds, audit: AuditEvidence) -> Listing:
         for k in range(len(shown))
     ]
     columns = f"#No. | Cell | #Count | #Outer | #Inner | #Width | Kind | Against {audit.min_width:,}"
-    return Listing("cells", "Most exposed cells", columns, rows, len(audit.bounds), FOLDER)
+    return ListBlock("cells", "Most exposed cells", columns, rows, len(audit.bounds), FOLDER)
 
 
 def _width(low: int, high: int) -> str:

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.errors import many
 from sdc.model.fact import Fact
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.protect.one_table import least_suppressed
 from sdc.report import curve
-from sdc.report.blocks import Block, Cell, Figure, Listing, Text, amount, because, few, many, number
+from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, amount, because, few, number
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
@@ -29,11 +30,11 @@ MOST_FACTS = 12
 def blocks(audit: AuditEvidence, tables: list[PublishedTable]) -> Iterator[Block]:
     """The paragraphs, tables and figure of the section."""
     columns = "#Dimension | #Possible | #In the release | #Share"
-    yield Listing("by-dimension", "Sub-tables by dimension", columns, by_dimension(audit), is_open=True)
+    yield ListBlock("by-dimension", "Sub-tables by dimension", columns, by_dimension(audit), is_open=True)
     columns = "Table | #Dimension | #Cells | #Critical width | #Small counts | #Zeros | #Groups | Variable of groups"
     rows = frontier(audit, {one.subtable: one for one in tables})
     title = "Published tables: the released frontier. Every sub-table within one of them is released with it"
-    yield Listing("frontier", title, columns, rows, len(audit.published.frontier), "release/")
+    yield ListBlock("frontier", title, columns, rows, len(audit.published.frontier), "release/")
     yield from _suppressed(audit)
     yield from _recoded(audit)
     yield from _weighted(audit)
@@ -100,14 +101,14 @@ def _suppressed(audit: AuditEvidence) -> Iterator[Block]:
     if not rows:
         return
     columns = "Table | #Cells | #Suppressed | #At least | #Records in them | #Share | #Largest | #Small | #Implied"
-    yield Listing("suppressed", "Suppressed cells", columns, rows, is_open=True)
-    yield Text(
+    yield ListBlock("suppressed", "Suppressed cells", columns, rows, is_open=True)
+    yield TextBlock(
         f"A cell is suppressed if it is small, with a count from 1 to {audit.small_count:,}, or if it protects others. "
         "“At least” is the smallest number of suppressions that the small cells need. “Implied” small cells are too "
         f"narrow by the other public tables, whatever is suppressed. {' '.join(filter(None, notes))}"
     )
     if protecting:
-        yield Listing(
+        yield ListBlock(
             "largest", "Largest suppressed cells, and the cells that each protects", "Table | Cell", protecting
         )
 
@@ -152,13 +153,13 @@ def _recoded(audit: AuditEvidence) -> Iterator[Block]:
     ]
     if rows:
         columns = "Table | Published as | #Cells | #Cells left | #Records in merged categories"
-        yield Listing("coarsened", "Tables with merged categories", columns, rows, is_open=True)
-        yield Text(
+        yield ListBlock("coarsened", "Tables with merged categories", columns, rows, is_open=True)
+        yield TextBlock(
             "The counts of a recoded table are exact. The choice of the merged categories depends on the counts; how "
             "it was made is taken as unknown to readers."
         )
     if words := rounded(audit):
-        yield Text(words, "rounded")
+        yield TextBlock(words, "rounded")
 
 
 def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
@@ -191,7 +192,7 @@ def _weighted(audit: AuditEvidence) -> Iterator[Block]:
         return
     rows = [(st.label(t, schema), "yes") for t in found.totals if t]
     rows += [(st.label(t, schema), "no") for t in found.withheld]
-    yield Listing(
+    yield ListBlock(
         "weighted", "Totals of weights by table", "Table | Published", rows[:MOST_FRONTIER], len(rows), "weighted/"
     )
 
@@ -261,9 +262,9 @@ MEASURES = {
 def _utility(found: Utility) -> Iterator[Block]:
     rows = [(name, amount(float(found[key]))) for key, name in MEASURES.items() if key in found]
     if rows:
-        yield Listing("utility", "Utility", "Measure | #Value", rows, is_open=True)
+        yield ListBlock("utility", "Utility", "Measure | #Value", rows, is_open=True)
     if words := reconstruction(found):
-        yield Text(words, "reconstruction")
+        yield TextBlock(words, "reconstruction")
 
 
 def reconstruction(found: Utility) -> str:
@@ -291,21 +292,21 @@ def reconstruction(found: Utility) -> str:
 def _curve(audit: AuditEvidence) -> Iterator[Block]:
     """The risk-utility curve, and releases under limits on probabilities."""
     if series := curve.by_series(audit.curve):
-        yield Figure(
+        yield FigureBlock(
             curve.risk_utility(series, audit.min_width),
             "Released sub-tables by required width: farther right is safer, farther up releases more. Circle: ordered. "
             "Triangle: bisection. Square: decomposable. Broad grey line: best. Only the marked widths were evaluated.",
         )
         columns = f"#Counts at risk | #Required width | Method | #Sub-tables | #Utility | #Cells | {_CURVE}"
         rows = [_point(point) for point in curve.rows(audit.curve)]
-        yield Listing("curve", "Points of the curve", columns, rows, len(audit.curve), "curve/")
+        yield ListBlock("curve", "Points of the curve", columns, rows, len(audit.curve), "curve/")
     if points := audit.likely_curve:
         columns = "Above the threshold | #Sub-tables | #Utility | #Share above | #Largest probability"
         title = (
             f"Decomposable releases of min width {audit.min_width:,} under limits on the at-risk cells whose true "
             f"count is more probable than {points[0].threshold}, law “released”"
         )
-        yield Listing("likely-curve", title, columns, [_likely_point(point) for point in points])
+        yield ListBlock("likely-curve", title, columns, [_likely_point(point) for point in points])
 
 
 _CURVE = "#Degrees of freedom | #Min width proved"

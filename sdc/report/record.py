@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from markupsafe import Markup
 
 from sdc.model import subtable as st
-from sdc.report.blocks import Block, Cell, Listing, Text
+from sdc.report.blocks import Block, Cell, ListBlock, TextBlock
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.version import VERSION
@@ -20,21 +20,21 @@ FILL = Markup('<span class="fill"></span>')
 
 def blocks(audit: AuditEvidence) -> Iterator[Block]:
     """The paragraphs, tables and figure of the section."""
-    yield Listing("about", "Identification", "Field | Value", about(audit), is_open=True)
+    yield ListBlock("about", "Identification", "Field | Value", about(audit), is_open=True)
     rows = [(f"Digest of {name}", digest) for name, digest in audit.digests.items()]
-    yield Listing("digests", "Digests", "Digest | Value", rows, is_open=True)
-    yield Text(
+    yield ListBlock("digests", "Digests", "Digest | Value", rows, is_open=True)
+    yield TextBlock(
         "The same table and settings give this page again, byte for byte. The run's manifest and sdc status have the "
         "duration of each stage, and which stages were reused."
     )
-    yield Listing("variables", "Variables and categories", _VARIABLES, list(_variables(audit)))
-    yield Listing("settings", "All settings", "Section | Setting | Value", list(_settings(audit)))
+    yield ListBlock("variables", "Variables and categories", _VARIABLES, list(_variables(audit)))
+    yield ListBlock("settings", "All settings", "Section | Setting | Value", list(_settings(audit)))
     if audit.known.zeros:
         patterns = [(shorten(one, 200),) for one in audit.known.zeros.labels(audit.table.schema)[:MOST_PATTERNS]]
         total = len(audit.known.zeros.patterns)
         title = f"Structural zeros: patterns that everybody knows to be impossible, {total:,} in all"
-        yield Listing("structural-zeros", title, "Pattern", patterns, total, "table/")
-    yield Listing("glossary", "Terms", "Term | Meaning", _terms(audit))
+        yield ListBlock("structural-zeros", title, "Pattern", patterns, total, "table/")
+    yield ListBlock("glossary", "Terms", "Term | Meaning", _terms(audit))
 
 
 def about(audit: AuditEvidence) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from sdc.intruder.measures import log_probability_if_uniform
 from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.report import svg
-from sdc.report.blocks import Block, Cell, Figure, Listing, Text, interval, pairs
+from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, interval, pairs
 from sdc.report.evidence import AuditEvidence
 from sdc.report.plot import PAGE, Plot, ticks
 from sdc.utility.uniques import POISSON, Uniques
@@ -30,7 +30,7 @@ MOST_WRITTEN = 10**15
 def blocks(audit: AuditEvidence) -> Iterator[Block]:
     """The paragraphs, tables and figure of the section."""
     found = [*_likely(audit), *_refusals(audit), *_uniques(audit), *_guesses(audit)]
-    yield Text(
+    yield TextBlock(
         "No figure of this section decides what is released."
         if found
         else "The config has no section posterior, uniques or attack, so that nothing further was estimated."
@@ -51,28 +51,28 @@ def _by_cell(audit: AuditEvidence, rows: npt.NDArray[np.int64]) -> Iterator[tupl
 def _likely(audit: AuditEvidence) -> Iterator[Block]:
     if not audit.posteriors:
         return
-    yield Text(
+    yield TextBlock(
         "A law states what an intruder held likely before the release. The true table's probability is a natural "
         "logarithm. A cell is identified if its true count is its most likely one and more probable than the threshold "
         f"{audit.threshold:g}; “above” counts the cells whose true count is more probable than that. {_groups(audit)}"
     )
-    yield Listing(
+    yield ListBlock(
         "laws", "Probabilities by law", _LAW, [_law(one, audit.threshold) for one in audit.posteriors[:MOST_LAWS]]
     )
     if audit.measures:
         columns = " | ".join(["Section of [DFT]", "Measure", *(f"#{one['release']}" for one in audit.measures)])
         title = "Measures of this release and of the least that might be published, by the law “released”"
-        yield Listing("side-by-side", title, columns, list(_measures(audit)))
+        yield ListBlock("side-by-side", title, columns, list(_measures(audit)))
     known = next((summary for summary in audit.posteriors if summary.reason is None), None)
     if known is not None:
-        yield Figure(
+        yield FigureBlock(
             _figure(audit, known),
             f"A ring for the at-risk cells with one width and one probability of the true count, by the law "
             f"{known.label}; at most {MOST_DRAWN:,} cells. Far to the right and high up: wide, but all but known.",
         )
         columns = "Cell | #Count | #Bounds | #Probability | #Most likely | #Its probability | #Holds a group | Group"
         title, rows = "Cells whose true count is most probable", list(_most_likely(audit, known))
-        yield Listing("likely-cells", title, columns, rows, len(audit.bounds), "posterior/")
+        yield ListBlock("likely-cells", title, columns, rows, len(audit.bounds), "posterior/")
 
 
 _LAW = (
@@ -201,9 +201,9 @@ def _refusals(audit: AuditEvidence) -> Iterator[Block]:
     if found is None:
         return
     if found.reason is not None:
-        yield Text(f"The effect of knowing the settings is not known: {found.reason}", "refusals")
+        yield TextBlock(f"The effect of knowing the settings is not known: {found.reason}", "refusals")
         return
-    yield Text(
+    yield TextBlock(
         f"An intruder who also knows the method and all settings can exclude tables that agree with the release but "
         f"lead to another one. {found.feasible_tables:,} tables agree with the release, and {found.alike:,} of these "
         f"lead to it. {_narrowed(audit)} The guarantee holds against an intruder who does not know the settings.",
@@ -222,7 +222,7 @@ def _refusals(audit: AuditEvidence) -> Iterator[Block]:
         for row in first
     ]
     columns = "Cell | #Count | #Possible | #Left | #Probability, all left alike"
-    yield Listing("refused", "Cells that refusals narrow most", columns, rows, len(bounds), "posterior/")
+    yield ListBlock("refused", "Cells that refusals narrow most", columns, rows, len(bounds), "posterior/")
 
 
 def _narrowed(audit: AuditEvidence) -> str:
@@ -244,7 +244,7 @@ def _uniques(audit: AuditEvidence) -> Iterator[Block]:
     if found is None:
         return
     if not isinstance(found, Uniques):
-        yield Text(f"Sample uniques in the population are not known: {found}", "uniques")
+        yield TextBlock(f"Sample uniques in the population are not known: {found}", "uniques")
         return
     by = (
         f"the Poisson log-linear model {found.model} and a sampling fraction of {found.fraction:g} (Skinner and "
@@ -253,14 +253,14 @@ def _uniques(audit: AuditEvidence) -> Iterator[Block]:
         else "the weights of records, by a negative binomial distribution (Benedetti and Franconi 1998)"
     )
     alone, matched = float(found.alone.sum()), float(found.matched.sum())
-    yield Text(
+    yield TextBlock(
         f"{len(found):,} {'cells have' if len(found) > 1 else 'cell has'} one record, a sample unique. "
         f"{alone:,.1f} of them, {100 * alone / len(found):.2f} %, are expected to be population uniques: nobody else "
         f"in the population is in the cell. The estimate is by {by}. An intruder who links each to a random person of "
         f"the population in its cell is expected to be right {matched:,.1f} times.",
         "uniques",
     )
-    yield Text(
+    yield TextBlock(
         f"The estimate puts {100 * found.right_matches:.2f} % of all persons in these cells in the sample; without "
         f"a model, by data intrusion simulation (Skinner and Elliot 2002), {100 * found.intrusion:.2f} % from "
         f"{len(found):,} cells of one record and {found.twos:,} of two. If the two are far apart the first does not "
@@ -279,7 +279,7 @@ def _uniques(audit: AuditEvidence) -> Iterator[Block]:
         for row in first
     ]
     columns = "Cell | #Bounds | #Population unique | #Match is right | #Persons expected"
-    yield Listing("unique-cells", "Sample uniques", columns, rows, len(found), "uniques/")
+    yield ListBlock("unique-cells", "Sample uniques", columns, rows, len(found), "uniques/")
 
 
 # Guesses
@@ -290,11 +290,11 @@ def _guesses(audit: AuditEvidence) -> Iterator[Block]:
     if found is None:
         return
     if not isinstance(found, Guesses):
-        yield Text(f"Guesses from all public tables are not known: {found}", "guesses")
+        yield TextBlock(f"Guesses from all public tables are not known: {found}", "guesses")
         return
     scores = found.scores(audit.bounds)
     mean = mean_score(scores)
-    yield Text(
+    yield TextBlock(
         f"Each cell of the table was guessed from the public tables, and the guess rounded: by "
         f"{'; by '.join(found.methods)}. A right guess is provable if the lower bound of the cell is 1 or more. A "
         "right guess does not break the criterion: other counts, as far apart as the cell is wide, agree with all that "
@@ -306,7 +306,7 @@ def _guesses(audit: AuditEvidence) -> Iterator[Block]:
         values = (mean[key] for key in ("at_risk", "provable", "claimed", "cells"))
         rows.append(("mean of seeds", *(f"{value:,.1f}" for value in values)))
     columns = "Guessed by | #At-risk cells right | #Provable | #Guessed to be small | #All cells right"
-    yield Listing("guessed", "Right guesses", columns, rows)
+    yield ListBlock("guessed", "Right guesses", columns, rows)
     law = next((one for one in audit.posteriors if one.reason is None), None)
     columns = "Cell | #Count | #Bounds | #Guessed | #By independence | #Probability, law "
     f"{law.label if law else 'none'}"
@@ -315,7 +315,7 @@ def _guesses(audit: AuditEvidence) -> Iterator[Block]:
         guessed = "" if found.mean is None else f"{found.mean[row]:,.2f}"
         probability = f"{law.at_truth[row]:.4f}" if law else ""
         cells.append((cell, count, outer, guessed, f"{found.expected[-1, row]:,.2f}", probability))
-    yield Listing("guessed-cells", "Guesses of the narrowest cells", columns, cells, len(audit.bounds), "attack/")
+    yield ListBlock("guessed-cells", "Guesses of the narrowest cells", columns, cells, len(audit.bounds), "attack/")
 
 
 def right_guesses(audit: AuditEvidence) -> str:

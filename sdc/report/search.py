@@ -10,10 +10,11 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.errors import many
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import figures
-from sdc.report.blocks import Block, Figure, Listing, Text, amount, few, interval, many, pairs
+from sdc.report.blocks import Block, FigureBlock, ListBlock, TextBlock, amount, few, interval, pairs
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.lattice import ByDimension, letters, levels, most_dangerous, released
@@ -34,21 +35,23 @@ ANSWERS = {True: "● releasable", False: "✕ refuted", None: "◇ undecided"}
 
 def blocks(audit: AuditEvidence) -> Iterator[Block]:
     """The paragraphs, tables and figure of the section."""
-    yield Text(method(audit), "method")
+    yield TextBlock(method(audit), "method")
     if reason := audit.found.reason:
-        yield Text(reason, "best-reason")
+        yield TextBlock(reason, "best-reason")
     if candidates := audit.found.candidates:
         rows = [(one.method, one.sub_tables, one.value, one.min_width) for one in candidates]
         columns = "Found by | #Sub-tables | #Utility | #Smallest width"
-        yield Listing("candidates", "Releases that were compared", columns, rows, is_open=True)
+        yield ListBlock("candidates", "Releases that were compared", columns, rows, is_open=True)
     yield from _simulated(audit)
     yield from _chains(audit.found.trace)
     if (graph := audit.found.graph) is not None:
         related = within(graph, audit.found.release, audit.table.schema)
-        yield Text(f"Cliques of the decomposable graph: {graph.text(audit.table.schema)}. {related}", "independence")
+        yield TextBlock(
+            f"Cliques of the decomposable graph: {graph.text(audit.table.schema)}. {related}", "independence"
+        )
     if sentences := course(audit):
         treated = "treated as unsafe" if audit.policy is Policy.REFUSE else "accepted (risk.accept_undecided)"
-        yield Text(f"{' '.join(sentences)} An undecided evaluation is {treated}.", "course")
+        yield TextBlock(f"{' '.join(sentences)} An undecided evaluation is {treated}.", "course")
     yield from _prefixes(audit)
     yield from _refused(audit)
     yield from _remedies(audit)
@@ -78,7 +81,7 @@ _METHODS = {
 def _simulated(audit: AuditEvidence) -> Iterator[Block]:
     if not (steps := audit.found.simulated):
         return
-    yield Text(
+    yield TextBlock(
         "The order of the candidates is public. Each was accepted or refused by tables drawn at random from all that "
         "agree with the release so far, not by the true table: anyone with the release can repeat every decision, so "
         "that a refusal reveals nothing of the data. The true table was evaluated once, at the end, for the whole "
@@ -95,7 +98,7 @@ def _simulated(audit: AuditEvidence) -> Iterator[Block]:
         for step in steps[:MOST_ROWS]
     ]
     columns = "Sub-table | #Released before | Decision | #Draws that would break the criterion"
-    yield Listing("decisions", "Simulatable decisions", columns, rows, len(steps), FOLDER)
+    yield ListBlock("decisions", "Simulatable decisions", columns, rows, len(steps), FOLDER)
 
 
 def _chains(trace: Sequence[TraceRow]) -> Iterator[Block]:
@@ -104,7 +107,7 @@ def _chains(trace: Sequence[TraceRow]) -> Iterator[Block]:
     chains = [list(rows) for _, rows in groupby(ordered, key=lambda row: row.chain)]
     if not chains:
         return
-    yield Text(agreement(chains), "agreement")
+    yield TextBlock(agreement(chains), "agreement")
     rows = [
         (
             f"{chain[-1].chain + 1}",
@@ -117,7 +120,7 @@ def _chains(trace: Sequence[TraceRow]) -> Iterator[Block]:
         for chain in chains[:MOST_ROWS]
     ]
     columns = "#Chain | #Best utility | #Seen by step | #Utility at the end | #Steps | #Accepted"
-    yield Listing("chains", "Annealing chains", columns, rows, len(chains), FOLDER)
+    yield ListBlock("chains", "Annealing chains", columns, rows, len(chains), FOLDER)
 
 
 def _best(chain: Sequence[TraceRow]) -> TraceRow:
@@ -242,7 +245,7 @@ def _prefixes(audit: AuditEvidence) -> Iterator[Block]:
         for k, step in enumerate(steps, 1)
     ]
     columns = "#Step | #Prefix length | Last sub-table | #Critical width | Answer | #Min width | #Open cells"
-    yield Listing("bisection", "Evaluated prefixes of the list by critical width", columns, rows, is_open=True)
+    yield ListBlock("bisection", "Evaluated prefixes of the list by critical width", columns, rows, is_open=True)
 
 
 # Refusals
@@ -251,9 +254,9 @@ def _prefixes(audit: AuditEvidence) -> Iterator[Block]:
 def _refused(audit: AuditEvidence) -> Iterator[Block]:
     refused = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
     if refused.questions:
-        yield Text(f"Refused questions: {refused.questions:,}; {refused.text}.", "proven-refusals")
+        yield TextBlock(f"Refused questions: {refused.questions:,}; {refused.text}.", "proven-refusals")
     rows = border(audit)
-    yield Text(
+    yield TextBlock(
         f"The unreleasable frontier has {many(len(rows), 'sub-table')}: the smallest that are not released."
         if rows
         else "The unreleasable frontier is not known: all sub-tables next to the release are below the width threshold."
@@ -262,7 +265,7 @@ def _refused(audit: AuditEvidence) -> Iterator[Block]:
     )
     if rows:
         columns = "Sub-table | #Critical width | Why it is not released"
-        yield Listing("border", "Unreleasable frontier", columns, rows[:MOST_ROWS], len(rows))
+        yield ListBlock("border", "Unreleasable frontier", columns, rows[:MOST_ROWS], len(rows))
     yield from _refutations(audit)
     yield from _blockers(audit)
 
@@ -329,7 +332,7 @@ def _refutations(audit: AuditEvidence) -> Iterator[Block]:
     ordered = sorted(audit.refutations.values(), key=lambda one: (-questions[one.name], one.name))
     if not ordered:
         return
-    yield Text(
+    yield TextBlock(
         "Each refutation gives sub-tables that leave an at-risk cell too narrow. It follows in integers from their "
         "counts, without a solver; sdc verify computes all of them again."
     )
@@ -346,7 +349,7 @@ def _refutations(audit: AuditEvidence) -> Iterator[Block]:
         for one in ordered[:MOST_ROWS]
     ]
     columns = "Name | Cell | #Count | #Bounds | Given | Proof | #Questions"
-    yield Listing("refutations", "Refutations", columns, rows, len(ordered), FOLDER)
+    yield ListBlock("refutations", "Refutations", columns, rows, len(ordered), FOLDER)
 
 
 def _blockers(audit: AuditEvidence) -> Iterator[Block]:
@@ -361,12 +364,12 @@ def _blockers(audit: AuditEvidence) -> Iterator[Block]:
         advice = "; with a section remedies: {} in the config the next run tries such changes" * (
             audit.remedies is None
         )
-        yield Text(
+        yield TextBlock(
             "A cell with few occupied cells near it can hardly move. Merging its categories, or leaving out a "
             f"variable, may free the sub-tables that it refused{advice}."
         )
         columns = "Cell | #Count | #Occupied at distance 1 | #At distance 2 | #Refused | Sub-tables"
-        yield Listing("blockers", "At-risk cells that refused most", columns, rows)
+        yield ListBlock("blockers", "At-risk cells that refused most", columns, rows)
 
 
 def _remedies(audit: AuditEvidence) -> Iterator[Block]:
@@ -380,7 +383,7 @@ def _remedies(audit: AuditEvidence) -> Iterator[Block]:
         rows.append((schema.names[one.recode.variable], done, *numbers, labels, one.config))
     columns = "Variable | Recode | #Tried on | #Freed | #Lost | Sub-tables freed | For the config"
     if rows:
-        yield Listing("remedies", "Recodes that were tried on them", columns, rows)
+        yield ListBlock("remedies", "Recodes that were tried on them", columns, rows)
     instead = [
         ("*".join(row["sub_table"]), "*".join(one["sub_table"]), one["lost"], one["config"])
         for row in audit.redesigns
@@ -388,7 +391,7 @@ def _remedies(audit: AuditEvidence) -> Iterator[Block]:
     ]
     if instead:
         columns = "Refused | Releasable instead | #Fewer cells | For the config"
-        yield Listing("redesigns", "Coarser sub-tables instead of refused ones", columns, instead)
+        yield ListBlock("redesigns", "Coarser sub-tables instead of refused ones", columns, instead)
 
 
 def _labels(subtables: Iterable[st.SubTable], schema: Schema) -> list[str]:
@@ -401,21 +404,21 @@ def _labels(subtables: Iterable[st.SubTable], schema: Schema) -> list[str]:
 def _widths(audit: AuditEvidence) -> Iterator[Block]:
     schema, rows = audit.table.schema, levels(audit.widths, audit.table.schema)
     listed, required, floor = sum(len(level) for level in rows), audit.min_width, audit.widths.floor
-    yield Text(
+    yield TextBlock(
         "The critical width of a sub-table is the min width when it and the one-way sub-tables of the other variables "
         f"are released, and nothing else. A sub-table with a critical width below {required:,} cannot be in a release "
         "that has every one-way sub-table; one that reaches it may still be refused together with others."
     )
     if floor and audit.widths.cut(required):
-        yield Text(f"Width threshold {floor:,}: {audit.widths.cut(required)}. No width of any other is listed.")
+        yield TextBlock(f"Width threshold {floor:,}: {audit.widths.cut(required)}. No width of any other is listed.")
     elif floor:
-        yield Text(
+        yield TextBlock(
             f"Width threshold {floor:,}: only the {listed:,} sub-tables whose critical width reaches it are listed. "
             "Every other one is below it; its width was not computed."
         )
     dangerous = ByDimension.of(rows, schema)
     if sentence := chain(audit, dangerous):
-        yield Text(sentence, "chain")
+        yield TextBlock(sentence, "chain")
     if rows:
         scale = Scale.of(required, max(int(level.widths[-1]) for level in rows))
         drawing = figures.lattice(rows, dangerous, audit.found.release, schema, scale)
@@ -427,7 +430,7 @@ def _widths(audit: AuditEvidence) -> Iterator[Block]:
         frames = (
             " Thick frame: the most dangerous sub-tables of a dimension; the line joins those that contain the next."
         )
-        yield Figure(figures.legend(scale) + drawing, shape + frames * bool(dangerous.levels))
+        yield FigureBlock(figures.legend(scale) + drawing, shape + frames * bool(dangerous.levels))
     found = [
         (
             st.label(t, schema),
@@ -439,7 +442,7 @@ def _widths(audit: AuditEvidence) -> Iterator[Block]:
     ]
     columns = "Sub-table | #Dimension | #Critical width | In the release"
     if found:
-        yield Listing("dangerous", f"The {len(found)} most dangerous sub-tables", columns, found, listed, "widths/")
+        yield ListBlock("dangerous", f"The {len(found)} most dangerous sub-tables", columns, found, listed, "widths/")
 
 
 def chain(audit: AuditEvidence, found: ByDimension) -> str:

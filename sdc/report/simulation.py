@@ -7,9 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from sdc.model.errors import many
 from sdc.page_templates import page_templates
 from sdc.report import svg
-from sdc.report.blocks import Block, Cell, Figure, Listing, Text, many, number
+from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, number
 from sdc.report.plot import PAGE, Plot, ticks
 
 COLOURS = ("#1f5f96", "#c2570c", "#6b4c9a", "#2f7d4f", "#a3182a", "#a86d00", "#70a6d0", "#51606f")
@@ -37,22 +38,24 @@ def render(facts: Facts) -> str:
     }
     return _page(
         f"Simulation of server rules: {facts['name']}",
-        Text(
+        TextBlock(
             f"{facts['records']:,} records on {len(facts['variables'])} variables. At risk: counts from 1 to "
             f"{facts['small_count']}. Required min width: {facts['min_width']:,}. {many(facts['streams'], 'stream')} "
             f"({facts['queries']}) of {facts['requests']:,} requests by {facts['users']:,} users, seed "
             f"{facts['seed']}, the same for each rule set. {facts['first_release']:,} sub-tables are public before the "
             "first request."
         ),
-        Text(
+        TextBlock(
             "The criterion decides last whether a request may be answered, by all answers so far to anybody; the rules "
             f"refuse more. The ordered search releases {facts['ordered_release']:,} sub-tables at once under the same "
             "criterion: the difference is the cost of answering first come, first served."
         ),
-        Figure(drawn, "Sub-tables released over requests: mean of the streams; the band holds eight in ten of them."),
-        Listing("figures", "Means over the streams", columns, list(map(_means, every.values())), is_open=True),
-        Text("Gini 0: every user caused as many releases as every other. Gini near 1: one user caused all."),
-        Listing(
+        FigureBlock(
+            drawn, "Sub-tables released over requests: mean of the streams; the band holds eight in ten of them."
+        ),
+        ListBlock("figures", "Means over the streams", columns, list(map(_means, every.values())), is_open=True),
+        TextBlock("Gini 0: every user caused as many releases as every other. Gini near 1: one user caused all."),
+        ListBlock(
             "rules",
             "Rules of each set, and unanswered requests of a stream by rule (myopic is the criterion itself)",
             "Rule set | Rules | Not answered by",
@@ -88,14 +91,16 @@ def render_replay(facts: Facts) -> str:
     columns = "Rule set | #Released | #Unreleasable | Requests | Rules"
     return _page(
         "The same requests under other rules",
-        Text(
+        TextBlock(
             f"{facts['requests']:,} requests by {facts['users']:,} users. Required min width: {facts['min_width']:,}, "
             f"counts from 1 to {facts['small_count']} are at risk. {facts['as_it_was']['released'][0]:,} sub-tables "
             "were public before the first request. Users might have asked otherwise, had they been answered otherwise."
         ),
-        Figure(trajectories(drawn, "released", "R(t)"), "Released sub-tables after each request."),
-        Figure(trajectories(drawn, "unreleasable", "U(t)"), "Sub-tables known to be unreleasable after each request."),
-        Listing("figures", "State at the end; requests by outcome", columns, rows, is_open=True),
+        FigureBlock(trajectories(drawn, "released", "R(t)"), "Released sub-tables after each request."),
+        FigureBlock(
+            trajectories(drawn, "unreleasable", "U(t)"), "Sub-tables known to be unreleasable after each request."
+        ),
+        ListBlock("figures", "State at the end; requests by outcome", columns, rows, is_open=True),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.report.blocks import many
+from sdc.model.errors import many
 from sdc.report.evidence import AuditEvidence
 from sdc.risk.verdict import Policy, Verdict
 
