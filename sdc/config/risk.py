@@ -7,9 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
     StrictBool,
-    model_serializer,
     model_validator,
 )
 
@@ -115,6 +113,7 @@ def _section(given: Any) -> Any:
 
 class RiskConfig(Section):
     place = "risk"
+    newer = frozenset({"min_values"})
 
     min_width: Positive
     """the smallest width allowed of the bounds of an at-risk cell, at least 1"""
@@ -130,8 +129,3 @@ class RiskConfig(Section):
     """a section with the least number of values that an at-risk cell can take, and include_zero; default any"""
     posterior: PosteriorLimitConfig | None = None
     """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without min_values where none is asked for: builds from before it have the same digest."""
-        return {key: value for key, value in plain(self).items() if key != "min_values" or value is not None}

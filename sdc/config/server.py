@@ -103,6 +103,7 @@ class UserConfig(Section):
 
 
 class LimitsConfig(Section):
+    newer = frozenset({"connections", "connections_each"})
     cells: Positive = 50_000_000
     """the most cells of a sub-table that is answered"""
     cells_on_screen: Annotated[Positive, Field(le=1_000_000)] = 10_000
@@ -121,6 +122,7 @@ class ServerConfig(Section):
     """The table server: what is public when it starts, and by which rules more becomes so."""
 
     place = "server"
+    newer = frozenset({"socket"})
 
     start: Text = "one-way"
     """one-way: all one-way sub-tables; total: nothing but the total; or a finished run folder"""

@@ -15,9 +15,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     StrictInt,
     StrictStr,
     ValidationInfo,
+    model_serializer,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -173,6 +175,16 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
     place: ClassVar[str | None] = None
     """the key of the section in a config, where it has old keys; see `sdc.config.old_keys`"""
+    newer: ClassVar[frozenset[str]] = frozenset()
+    """settings of later versions: without them at their default, so that builds from before have the same digest"""
+
+    @model_serializer(mode="wrap")
+    def _without_newer(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = plain(self)
+        for name in self.newer & content.keys():
+            if getattr(self, name) == type(self).model_fields[name].default:
+                del content[name]
+        return content
 
     @model_validator(mode="before")
     @classmethod

@@ -165,7 +165,7 @@ def test_with_structural_zeros_what_is_within_may_break_it_alone() -> None:
     assert told == [True, False]
     found = rule.broken(table, knows(table, Release.of([0b111]), zeros))
     assert found is not None
-    assert found.text.startswith("area*pregnant tells of")
+    assert found.text.startswith("area*pregnant discloses of")
 
 
 def test_coarser_levels_are_sensitive_too() -> None:
