@@ -54,7 +54,19 @@ NO_FEATURES = {
     "settings of assessment": ("sharp_seconds",),
     "read with a warning, and without effect": ("release.ended_after",),
 }
-NO_COMMANDS = {"synthesize", "status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
+NO_COMMANDS = {
+    "synthesize",
+    "status",
+    "list",
+    "keys",
+    "clean",
+    "init",
+    "config",
+    "capabilities",
+    "docs",
+    "doctor",
+    "migrate",
+}
 NO_VERBS = {
     *("synthesize", "read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
 }

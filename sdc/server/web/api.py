@@ -477,7 +477,7 @@ def routes(
         ("GET", "/operator/requests/{number}", shown.explained, documented(403, 404)),
         ("GET", "/operator/history", shown.history, documented(403)),
         ("POST", "/operator/round", does.round, documented(403)),
-        ("POST", "/operator/keys", does.new_key, documented(403, 415)),
+        ("POST", "/operator/keys", does.new_key, documented(403, 404, 415)),
         ("DELETE", "/operator/keys/{number}", does.revoke, documented(403, 404)),
     ]
     probes: list[Route] = [

@@ -32,7 +32,7 @@ def test_a_search_that_is_killed_is_resumed(method: str, parts: int, tmp_path: P
     assert verify_run(build.folder.path).verified
     assert "search: resumed from a checkpoint (growth); the release is proven, but may differ" in said
     assert "growth" in json.loads((build.folder.stage("search") / "search.json").read_text())["resumed"]
-    assert "The search was interrupted and resumed from a checkpoint. What goes out is proven" in report_of(build)
+    assert "The search was interrupted and resumed from a checkpoint. The release is proven" in report_of(build)
     assert found.release.sub_tables(build.made.table.schema) >= last.release.sub_tables(build.made.table.schema)
     if method == "ordered":  # nothing but the question in work is asked again
         assert found.release.contains(last.release)

@@ -131,7 +131,7 @@ def test_the_next_edition_withholds_what_the_one_before_did(yearbook: Build, tmp
     kept = {cell for cell in old if cell[0] != "area23"}
     assert kept < new
     text = report_of(build)
-    said = re.search(r'<p class="as-before">(\d+) of the withheld .* before, and (\d+) were not: (.*?)</p>', text)
+    said = re.search(r"edition before suppressed (\d+) of the suppressed cells of .*?; (\d+) are new: (.*?)</p>", text)
     assert said is not None
     assert (int(said[1]), int(said[2])) == (len(kept), len(new - kept))
     assert all(f"{area}" in said[3] for area, _ in new - kept)
