@@ -46,6 +46,7 @@ def server(czech: Table) -> Server:
 def with_names(document: dict[str, Any]) -> dict[str, Any]:
     """The document with what is there to be asked for, which nobody would guess."""
     document["components"]["schemas"]["Wanted"]["properties"]["variables"]["items"]["enum"] = list("ABCDEF")
+    document["components"]["schemas"]["NewKey"]["properties"]["user"]["enum"] = ["user", "operator", "auditor"]
     paths = document["paths"]
     for path, names in (("/api/tables/{name}", TABLES), ("/api/operator/effect", ["A", "A,B", "A,B,C,D,E,F"])):
         paths[path]["get"]["parameters"][0]["schema"]["enum"] = names
