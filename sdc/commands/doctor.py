@@ -28,7 +28,7 @@ def doctor(
     from sdc.execution.doctor import examined
 
     found = list(examined(config))
-    if config is not None and found[-1].name == "storage":
+    if config is not None and all(one.ok for one in found if one.name == "config"):
         found += _of_keys(config)
     is_ok = all(one.ok for one in found)
 

@@ -95,10 +95,13 @@ class AttributeDisclosure(Criterion):
         return next(chain(whole, in_part), None)
 
     def _text(self, label: str) -> str:
-        what = "that none has some category" if self.lacking else "that all have one category"
+        what = (
+            f"none of at most {self.most} records has some"
+            if self.lacking
+            else f"all of at most {self.most} records have one"
+        )
         return (
-            f"{label} discloses of a group of at most {self.most} records {what} of a sensitive variable "
-            f"({', '.join(self.sensitive)})"
+            f"{label} discloses that in a group {what} category of a sensitive variable ({', '.join(self.sensitive)})"
         )
 
     def _broken(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> Broken:

@@ -86,7 +86,7 @@ def serve(
         url = f"http://{shown}:{listening[0].getsockname()[1]}"
         if path is not None:
             listening.append(held.enter_context(unix_socket(path)))
-        _TellingServer(settings, lambda: ready(url)).run(sockets=listening)
+        _ReadyServer(settings, lambda: ready(url)).run(sockets=listening)
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -129,7 +129,7 @@ def unix_socket(path: str) -> Iterator[socket.socket]:
             Path(path).unlink(missing_ok=True)
 
 
-class _TellingServer(uvicorn.Server):
+class _ReadyServer(uvicorn.Server):
     """A server that calls `ready` once it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:

@@ -146,7 +146,7 @@ def test_by_hand() -> None:
     rule = AttributeDisclosure(("ill",), 3)
     found = assess(table, ["area*ill"], min_width=1, attribute_disclosure=rule)
     assert found.broken is not None
-    assert re.match(r"area\*ill discloses of a group of at most 3 records", found.broken.text)
+    assert re.match(r"area\*ill discloses that in a group none of at most 3 records", found.broken.text)
     assert found.broken.detail == "the group area = north"
     assert assess(table, ["area", "ill"], min_width=1, attribute_disclosure=rule).releasable
     assert assess(table, ["area*ill"], min_width=1, attribute_disclosure=AttributeDisclosure(("ill",), 2)).releasable
@@ -165,7 +165,7 @@ def test_with_structural_zeros_what_is_within_may_break_it_alone() -> None:
     assert told == [True, False]
     found = rule.broken(table, knows(table, Release.of([0b111]), zeros))
     assert found is not None
-    assert found.text.startswith("area*pregnant discloses of")
+    assert found.text.startswith("area*pregnant discloses that")
 
 
 def test_coarser_levels_are_sensitive_too() -> None:
@@ -177,7 +177,7 @@ def test_coarser_levels_are_sensitive_too() -> None:
     rule = AttributeDisclosure(("ill",), 3, lacking=False)
     found = rule.broken(table, knows(table, Release.of([0b011])))
     assert found is not None
-    assert found.text.startswith("area*kind discloses of a group of at most 3 records that all have one category")
+    assert found.text.startswith("area*kind discloses that in a group all of at most 3 records have one category")
 
 
 def test_what_is_no_rule() -> None:
@@ -192,7 +192,7 @@ def test_what_is_no_rule() -> None:
 def test_a_required_sub_table_that_breaks_it() -> None:
     table = dense(schema_of([2, 2]), [3, 0, 30, 1])
     with pytest.raises(
-        NotReleasableError, match=r"A\*B is not releasable: A\*B discloses of a group of at most 3"
+        NotReleasableError, match=r"A\*B is not releasable: A\*B discloses that in a group none of at most 3"
     ) as found:
         find_release(
             table,
