@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sdc.api.settings import BY_DEFAULT, asked, of_search, search_settings
 from sdc.config.capabilities import require_together, require_used
-from sdc.config.features import METHODS
 from sdc.config.given import require_names
+from sdc.config.methods import METHODS
 from sdc.config.release import PatternLike
 from sdc.data.reading import TableLike, table_of
 from sdc.deadline import Deadline

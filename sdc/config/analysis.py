@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
+from sdc.config.methods import CurveMethod
 from sdc.config.risk import LossesConfig
-from sdc.config.values import CurveMethod, NotNegative, Positive, Section, Share, Text, Weight
+from sdc.config.values import NotNegative, Positive, Section, Share, Text, Weight
 
 MOST_SEEDS = 100  # of a reconstruction
 

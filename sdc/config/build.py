@@ -17,9 +17,10 @@ from sdc.config.analysis import (
     WeightedConfig,
     WidthsConfig,
 )
-from sdc.config.capabilities import CAPABILITIES, SETTINGS_OF, refusal, refusals, require_together, unused
+from sdc.config.capabilities import CAPABILITIES, refusal, refusals, require_together, unused
 from sdc.config.earlier import EarlierConfig
-from sdc.config.features import BEFORE, COARSEN, METHODS, OF_WHOLE
+from sdc.config.features import BEFORE, COARSEN, OF_WHOLE
+from sdc.config.methods import METHODS, SETTINGS_OF
 from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
 from sdc.config.release import ReleaseConfig
 from sdc.config.risk import RiskConfig

@@ -31,11 +31,9 @@ from sdc.config.features import (
     KEY,
     LIKELY,
     LISTED,
-    METHODS,
     MINUTES,
     MODEL,
     OBJECTIVE,
-    OF_CONFIGS,
     OF_WHOLE,
     ONLY,
     OUTER,
@@ -55,16 +53,8 @@ from sdc.config.features import (
     Capability,
     Kind,
 )
+from sdc.config.methods import DECLARED_METHODS, METHOD_OF, METHODS, SETTINGS_OF
 from sdc.model.errors import ConfigError, meant
-
-SETTINGS_OF = {
-    **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best", "optimum")),
-    **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
-    "seed": ("decomposable", "best", "simulatable"),
-    **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
-}
-"""Settings of a search as configs, commands and Python name them, and the methods that use them."""
-
 
 _CRITERIA = tuple(one.name for one in CRITERIA)
 FEATURES = (
@@ -93,41 +83,7 @@ CAPABILITIES = {one.name: one for one in _listed()}
 """By their names, in the order in which they are listed."""
 
 WORKS: dict[str, tuple[str, ...]] = {
-    "ordered": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES),
-        *(*REPORTED, *SERVED, *OF_CONFIGS),
-    ),
-    "bisection": (
-        *IMPOSSIBLE,
-        WEIGHT,
-        *BEFORE,
-        *CONSTRAINTS,
-        *IN_PARTS,
-        OUTER,
-        SHARP,
-        *FILES,
-        "curve",
-        *LIKELY,
-        *ESTIMATED,
-        *SERVED,
-        *OF_CONFIGS,
-    ),
-    "best": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES),
-        *(*REPORTED, *SERVED, *OF_CONFIGS),
-    ),
-    "optimum": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP),
-        *(*FILES, "curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
-    ),
-    "decomposable": (
-        *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, OUTER, SHARP, *FILES),
-        *("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
-    ),
-    "simulatable": (
-        *(WEIGHT, REQUIRE, FORBID, AT_LEAST, OUTER, SHARP, *FILES),
-        *("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
-    ),
+    **{name: one.works for name, one in METHOD_OF.items()},
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*CONSTRAINTS, OUTER, SHARP, "labels", CHILDREN, KEY, UPLOAD, "curve", "remedies", UNIQUES),
@@ -185,14 +141,8 @@ WORKS: dict[str, tuple[str, ...]] = {
 _BY_SERVERS = (*SERVED, "simulate", "replay", "audit")
 _ALONE = "it is not judged together with what was published before; leave it out, or earlier and ledger"
 _COUNTS = "totals of weights tell of counts too, and here nothing is known of them; leave one out, or give the table"
-_DRAWN = "a draw may have records where everybody knows that there are none; leave them out, or"
 
 _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
-    (
-        ("decomposable", "simulatable"),
-        BEFORE,
-        "decomposable releases are not sought beside what was published before; choose ordered, bisection or best",
-    ),
     (("remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
     (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
     (("redesign",), BEFORE, _ALONE),
@@ -202,12 +152,10 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "it enters no ledger, and a build does: require the sub-table there, with required_only and protect: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
-    (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
-    ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
-        ("bisection", "optimum", "decomposable", "simulatable"),
-        ("remedies",),
-        "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
+        (DRAWING,),
+        IMPOSSIBLE,
+        "a draw may have records where everybody knows that there are none; leave them out, or leave the rule out",
     ),
     ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.accept_undecided to false"),
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
@@ -228,33 +176,12 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "fit", "suppress", "round", "check"), _COUNTS),
     ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
     (
-        ("decomposable", "simulatable"),
-        (ONLY,),
-        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
-        "required_only out",
-    ),
-    (
-        ("simulatable",),
-        (MINUTES,),
-        "how far it gets in a time may tell of the table, and it is to tell nothing; leave minutes out",
-    ),
-    (
         (ONLY, MINUTES),
         ("curve", "remedies"),
         "nobody was asked about most of what is left out then, and what a width or a recode would free is not known; "
         "leave one out",
     ),
     ((ONLY, MINUTES), _BY_SERVERS, "a server releases what is asked for, as long as it is asked; leave it out"),
-    (
-        ("simulatable",),
-        (OBJECTIVE,),
-        "the quality of a reconstruction discloses something, and decisions must not; set it to sub_tables",
-    ),
-    (
-        ("optimum",),
-        (OBJECTIVE,),
-        "a reconstruction is no sum over sub-tables, so that no bound of the best release is known; choose best",
-    ),
     (
         (OBJECTIVE,),
         _BY_SERVERS,
@@ -268,11 +195,6 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((KEY,), _BY_SERVERS, "a server signs nothing; leave it out"),
     ((UPLOAD,), _BY_SERVERS, "a server uploads nothing; leave it out"),
     ((UPLOAD,), ("publish",), "it publishes into a folder of this machine, and uploads nothing; use sdc run"),
-    (
-        IN_PARTS,
-        ("decomposable", "simulatable"),
-        "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
-    ),
     (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are suppressed; leave one out"),
     (IN_PARTS, (OUTER,), "a suppressed table is proven, or it is not published; set risk.accept_undecided to false"),
     (
@@ -297,9 +219,10 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
 
 
 def _declared() -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
-    """What criteria declare that they do not work with, once for all that declare the same."""
-    for others, why in dict.fromkeys(pair for one in CRITERIA for pair in one.refused):
-        yield tuple(one.name for one in CRITERIA if (others, why) in one.refused), others, why
+    """What criteria and methods declare that they do not work with, once for all that declare the same."""
+    declared = *CRITERIA, *DECLARED_METHODS
+    for others, why in dict.fromkeys(pair for one in declared for pair in one.refused):
+        yield tuple(one.name for one in declared if (others, why) in one.refused), others, why
 
 
 REFUSED = (*_declared(), *_REFUSED)

@@ -15,7 +15,6 @@ from sdc.config.features import (
     IMPOSSIBLE,
     IN_PARTS,
     LIKELY,
-    METHODS,
     MINUTES,
     OBJECTIVE,
     OF_CONFIGS,
@@ -27,6 +26,7 @@ from sdc.config.features import (
     WEIGHT,
     Declared,
 )
+from sdc.config.methods import METHODS
 
 _EVERYWHERE = (*IMPOSSIBLE, SHARP, *FILES, *LIKELY, *ESTIMATED)
 """What each criterion that a config may leave out works with."""

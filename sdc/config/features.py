@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 
 class Kind(Enum):
@@ -56,6 +57,19 @@ class Declared:
     refused: tuple[tuple[tuple[str, ...], str], ...]
 
 
+D = TypeVar("D", bound=Declared)
+
+
+def by_name(declared: Iterable[D]) -> dict[str, D]:
+    """Those that declare themselves, by their names, in order; ValueError for a name that two of them have."""
+    found = dict[str, D]()
+    for one in declared:
+        if one.name in found:
+            raise ValueError(f"two features are declared under the name {one.name}; give each its own")
+        found[one.name] = one
+    return found
+
+
 def _named(value: Any) -> tuple[Any, ...]:
     """What of a value in a list may ask for something."""
     if ways := getattr(value, "ways", None):
@@ -92,7 +106,6 @@ REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
-METHODS = ("ordered", "bisection", "best", "optimum", "decomposable", "simulatable")
 VERBS = {
     "run": (),
     "plan": (),

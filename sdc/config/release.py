@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
+from sdc.config.methods import SearchMethod
 from sdc.config.values import (
     ExistingFile,
     Minutes,
@@ -17,7 +18,6 @@ from sdc.config.values import (
     Objective,
     Placed,
     Positive,
-    SearchMethod,
     Seconds,
     Section,
     Share,

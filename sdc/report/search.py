@@ -8,6 +8,7 @@ from itertools import combinations, groupby
 
 import numpy as np
 
+from sdc.config.methods import METHOD_OF
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import many
@@ -63,19 +64,7 @@ def method(audit: AuditEvidence) -> str:
     ran = f"The method that ran is “{audit.config.release.method}”"
     if not audit.assessment.at_risk_cells:
         return f"{ran}; no cell is at risk, and nothing had to be searched."
-    return f"{ran}{_METHODS.get(audit.config.release.method, '')}."
-
-
-_METHODS = {
-    "ordered": ": it evaluates the required sub-tables first, then all candidates at once; if they are not releasable "
-    "together, it adds those that fit, in an order by critical width and weight",
-    "bisection": ": it releases the longest releasable prefix of the list by critical width ([KDSF] 5.2)",
-    "decomposable": ": it releases the best decomposable graph that annealing found ([KDSF] 5.1)",
-    "best": ": it takes the best of three releases, by “bisection”, by “ordered”, and by “decomposable” with a greedy "
-    "extension",
-    "optimum": ": a solver proposes releases, best first; each refuted set is excluded from later proposals",
-    "simulatable": ": it takes only decisions that reveal nothing of the table",
-}
+    return f"{ran}: {METHOD_OF[audit.config.release.method].does}."
 
 
 def _simulated(audit: AuditEvidence) -> Iterator[Block]:

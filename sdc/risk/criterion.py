@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from sdc.config.criteria import CRITERIA
+from sdc.config.features import by_name
 from sdc.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def register(kind: type[C]) -> type[C]:
     """Lets everything find a criterion. ValueError for a name that another one has, or a setting that is undeclared."""
     if kind.key in _REGISTERED:
         raise ValueError(f"two criteria are named {kind.key}: {_REGISTERED[kind.key].__name__} and {kind.__name__}")
-    if kind.setting not in (one.name for one in CRITERIA):
+    if kind.setting not in by_name(CRITERIA):
         raise ValueError(f"{kind.__name__} has the setting {kind.setting}, which CRITERIA of sdc.config.criteria lacks")
     _REGISTERED[kind.key] = kind
     return kind

@@ -10,6 +10,7 @@ from typing import Any
 from sdc.checkpoint import NO_CHECKPOINT
 from sdc.config.capabilities import require_together
 from sdc.config.features import OBJECTIVE
+from sdc.config.methods import METHOD_OF, METHODS
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.executor import IN_PROCESS
@@ -41,7 +42,6 @@ from sdc.utility.halvings import require_listable
 
 SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
 ANNEALING, BISECTION, GREEDY, OPTIMUM = "annealing", "bisection", "greedy search", "optimum"  # parts of a search
-METHODS = ("ordered", "bisection", "decomposable", "best", "optimum", "simulatable")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Candidate:
 class FoundRelease(Found):
     """A release with the evaluation that accepted it, and how it was found.
 
-    method       one of `METHODS`
+    method       one of `release.method`
     value        its utility by the weights of the search, or by how many halvings it brings a reconstruction nearer
     steps        questions put to the criterion, see `SearchStep`
     graph        the best decomposable graph where chains were run; with "best" the release may be another one
@@ -173,7 +173,7 @@ class ReleaseSearch:
         if method == "simulatable":
             # before all that looks at the table: what is decided there would tell of it
             return self._ended(self.by_simulation())
-        if method in ("ordered", "bisection", "best", "optimum"):
+        if METHOD_OF[method].is_monotone:
             self.ordered.require_monotone(method)
         if (everything := self._everything(method)) is not None:
             return self._ended(everything)

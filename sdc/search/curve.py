@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from sdc.config.methods import CURVE_METHODS
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.named import Drawn, Rows
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MinWidth
 from sdc.risk.posterior_limit import PosteriorLimit
-from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
+from sdc.search.best import FoundRelease, ReleaseSearch, require_method
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch
 from sdc.utility.measures import cells, degrees_of_freedom
 
@@ -59,13 +60,11 @@ class CurveSearch:
         """Sorted by method, small count and width."""
         for method in self.methods:
             require_method(method)
-            if method == "simulatable":
-                raise ConfigError(
-                    "the curve has no method simulatable; choose ordered, bisection, decomposable or best"
-                )
+            if method not in CURVE_METHODS:
+                raise ConfigError(f"the curve has no method {method}; choose {' or '.join(CURVE_METHODS)}")
             self.search.require_objective(method)
         points = [point for small_count in sorted(set(self.small_counts)) for point in self._points(small_count)]
-        return Curve(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
+        return Curve(sorted(points, key=lambda p: (CURVE_METHODS.index(p.method), p.small_count, p.min_width_required)))
 
     def _points(self, small_count: int) -> Iterator[CurvePoint]:
         ordered = replace(self.search.ordered, widths=self._widths(small_count))
@@ -79,7 +78,7 @@ class CurveSearch:
             chains = replace(self.search.decomposable, evaluator=evaluator, start=start, checkpoint=lambda state: None)
             search = replace(self.search, ordered=replace(ordered, evaluator=evaluator), decomposable=chains)
             known = self._found(search, known)
-            for method in (method for method in METHODS if method in self.methods):
+            for method in (method for method in CURVE_METHODS if method in self.methods):
                 point = _point(method, evaluator, known.get(method))
                 self.on_point(point)
                 yield point

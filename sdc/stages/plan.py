@@ -19,6 +19,7 @@ from sdc.bounds.collapse import MAX_DICHOTOMOUS
 from sdc.bounds.method import is_small
 from sdc.config.analysis import PosteriorConfig
 from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.config.methods import METHOD_OF
 from sdc.config.values import Objective
 from sdc.data.child import limit_of
 from sdc.data.reader import room_of
@@ -209,11 +210,12 @@ class _Projection:
         every = is_small(self.table.schema) or config.seconds_to_sharpen is not None
         refined = at_risk if every else config.release.refute_cells
         draws = -(-config.release.simulatable.draws // DRAWS_PER_UNIT)
-        runs = dict.fromkeys(("decomposable", "best"), config.release.annealing.chains) | {"simulatable": draws}
+        runs = {"annealing": config.release.annealing.chains, "simulatable": draws}
+        used = METHOD_OF[config.release.method].settings
         recodes = 2 * config.remedies.variables if config.remedies else 0
         draws = config.posterior.chains if config.posterior and _may_draw(config) else 0
         units = {"widths": self.sweep.units, "remedies": recodes, "posterior": draws}
-        units |= dict.fromkeys(("search", "curve"), runs.get(config.release.method, 1))
+        units |= dict.fromkeys(("search", "curve"), next((runs[name] for name in used if name in runs), 1))
         return units.get(name, -(-refined // CELLS_PER_UNIT) if name == "assessment" else 0)
 
     def _way(self, name: str) -> str:
@@ -337,7 +339,7 @@ class UnitKind:
 def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> dict[str, float]:
     """Run one unit of each kind that the method has; return their seconds."""
     release, searched = build.config.release, build.config.release.method != "decomposable" or build.config.curve
-    names = ["widths", *["annealing"] * bool(release.method in ("decomposable", "best") or build.config.curve)]
+    names = ["widths", *["annealing"] * bool("annealing" in METHOD_OF[release.method].settings or build.config.curve)]
     names += ["questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
     shared = (
         build.criteria,

@@ -11,7 +11,7 @@ from typing import Any
 
 from sdc.checkpoint import Checkpoint, packed, unpacked
 from sdc.config.build import BuildConfig
-from sdc.config.capabilities import SETTINGS_OF
+from sdc.config.methods import SETTINGS_OF
 from sdc.config.release import ReleaseConfig
 from sdc.deadline import NEVER, Deadline
 from sdc.events import EXECUTION, LOST, OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, EventText, emit, heard

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from sdc.commands.cli import app
 from sdc.config import capabilities
 from sdc.config import features as table
+from sdc.config.methods import METHODS, SETTINGS_OF
 from sdc.config.release import ReleaseConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
@@ -101,7 +102,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.ATTACK: {"attack": {"seeds": 0}},
     "server": {"server": {"slot": 0}},
     table.DRAWING: {"server": {"rules": [{"rule": "simulatable", "draws": 8, "share": 0.1}]}},
-    **{method: {"release": {"method": method}} for method in table.METHODS},
+    **{method: {"release": {"method": method}} for method in METHODS},
 }
 """What a config that asks for each has."""
 
@@ -137,9 +138,7 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         found = found | {"curve": found["curve"] | {"methods": ["ordered", "best"]}}
     method = found["release"].get("method", ReleaseConfig().method)
     searches = {method, *found.get("curve", {"methods": ()}).get("methods", ["decomposable"])}
-    used = {
-        k: value for k, value in found["release"].items() if {*capabilities.SETTINGS_OF.get(k, searches)} & searches
-    }
+    used = {k: value for k, value in found["release"].items() if {*SETTINGS_OF.get(k, searches)} & searches}
     return found | {"release": used}
 
 

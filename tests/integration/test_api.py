@@ -17,13 +17,13 @@ import pytest
 
 import sdc
 from sdc.api import find_release, risk_utility_curve
+from sdc.config.methods import METHODS
 from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError, SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.search.best import METHODS
 from sdc.search.found import Found
 from tests.helpers.builds import BY_NAME, CZECH_CSV
 

@@ -19,8 +19,9 @@ from sdc.commands.cli import app
 from sdc.config import capabilities
 from sdc.config import features as table
 from sdc.config.capabilities import CAPABILITIES, FEATURES, refusal
-from sdc.config.features import METHODS, VERBS, Kind
+from sdc.config.features import VERBS, Kind
 from sdc.config.file import read_config
+from sdc.config.methods import METHODS
 from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError, NotReleasableError
 from sdc.record.chain import Chain

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from sdc.api import find_release
+from sdc.config.methods import SearchMethod
 from sdc.config.release import ReleaseConfig
-from sdc.config.values import SearchMethod
 from sdc.deadline import Deadline
 from sdc.executor import InProcess
 from sdc.model import subtable as st

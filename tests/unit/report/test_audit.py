@@ -83,10 +83,9 @@ def hostile_audit(audit: AuditEvidence) -> AuditEvidence:
     table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy())
     hostile = {HOSTILE: RecodeConfig(groups={HOSTILE: (HOSTILE,)})}
     settings = audit.config.table.model_copy(update={"recodes": hostile})
-    method = audit.config.release.model_copy(update={"method": HOSTILE})
     audit = searched(audit, reason=audit.found.reason and HOSTILE)
     return replace(
-        configured(audit, name=HOSTILE, table=settings, release=method),
+        configured(audit, name=HOSTILE, table=settings),
         table=table,
         known=knows(table, NOTHING, EMPTY_CELL),
         digests={HOSTILE: HOSTILE},

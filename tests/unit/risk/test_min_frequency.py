@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from sdc.api import assess, find_release, why
+from sdc.config.methods import METHODS
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError, NotReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
@@ -21,7 +22,6 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_frequency import MinFrequency
 from sdc.risk.verdict import Verdict
-from sdc.search.best import METHODS
 from sdc.stages.resolved import knowledge
 from tests import reference
 from tests.levels import closed_sets, dense_of, named, random_schema, random_table

@@ -190,5 +190,6 @@ def test_what_it_does_not_take(czech: Table) -> None:
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
     with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
         SimulatableSearch(unknowing(wide, Criteria.of(20, 1))).run()
-    with pytest.raises(ConfigError, match="the curve has no method simulatable"):
-        sdc.risk_utility_curve(czech, NOTHING, min_widths=[3], methods=["simulatable"])
+    for method in ("simulatable", "optimum"):
+        with pytest.raises(ConfigError, match=f"the curve has no method {method}; choose ordered or bisection"):
+            sdc.risk_utility_curve(czech, NOTHING, min_widths=[3], methods=[method])

@@ -1,0 +1,159 @@
+"""The search methods: what each works with, its settings, and what it does; configs, searches and reports read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from sdc.config.features import (
+    AT_LEAST,
+    BEFORE,
+    CONSTRAINTS,
+    ESTIMATED,
+    FILES,
+    FORBID,
+    IMPOSSIBLE,
+    IN_PARTS,
+    LIKELY,
+    MINUTES,
+    OBJECTIVE,
+    OF_CONFIGS,
+    ONLY,
+    OUTER,
+    REPORTED,
+    REQUIRE,
+    SERVED,
+    SHARP,
+    WEIGHT,
+    Declared,
+    by_name,
+)
+
+_GREEDY = ("first_dimension", "max_evaluations")
+_CHAINS = ("annealing", "chains", "steps", "start", "seed")
+_OUTPUTS = (OUTER, SHARP, *FILES)
+_ALSO = ("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS)
+_NO_RECODES = (
+    ("remedies",),
+    "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
+)
+_GRAPHS = (
+    (
+        BEFORE,
+        "decomposable releases are not sought beside what was published before; choose ordered, bisection or best",
+    ),
+    (
+        (ONLY,),
+        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
+        "required_only out",
+    ),
+    (
+        IN_PARTS,
+        "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class DeclaredMethod(Declared):
+    """A search method, under its name in `release.method`.
+
+    does         as a report says it, after a colon
+    settings     of the section `release`, or of Python, that it uses and not every method does
+    is_monotone  whether it leaves out what contains a refused release, which asks for monotone criteria
+    on_curve     whether a risk-utility curve can have it
+    """
+
+    does: str
+    settings: tuple[str, ...] = ()
+    is_monotone: bool = True
+    on_curve: bool = True
+
+
+DECLARED_METHODS = (
+    DeclaredMethod(
+        "ordered",
+        works=(*IMPOSSIBLE, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, *_OUTPUTS, *REPORTED, *SERVED, *OF_CONFIGS),
+        refused=(),
+        does="it evaluates the required sub-tables first, then all candidates at once; if they are not releasable "
+        "together, it adds those that fit, in an order by critical width and weight",
+        settings=_GREEDY,
+    ),
+    DeclaredMethod(
+        "bisection",
+        works=(*IMPOSSIBLE, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, *_OUTPUTS, *_ALSO),
+        refused=(_NO_RECODES,),
+        does="it releases the longest releasable prefix of the list by critical width ([KDSF] 5.2)",
+    ),
+    DeclaredMethod(
+        "decomposable",
+        works=(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *_OUTPUTS, *_ALSO),
+        refused=(_NO_RECODES, *_GRAPHS),
+        does="it releases the best decomposable graph that annealing found ([KDSF] 5.1)",
+        settings=_CHAINS,
+        is_monotone=False,
+    ),
+    DeclaredMethod(
+        "best",
+        works=(*IMPOSSIBLE, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, *_OUTPUTS, *REPORTED, *SERVED, *OF_CONFIGS),
+        refused=(),
+        does="it takes the best of three releases, by “bisection”, by “ordered”, and by “decomposable” with a greedy "
+        "extension",
+        settings=(*_GREEDY, *_CHAINS),
+    ),
+    DeclaredMethod(
+        "optimum",
+        works=(
+            *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *_OUTPUTS),
+            *_ALSO,
+        ),
+        refused=(
+            _NO_RECODES,
+            (
+                (OBJECTIVE,),
+                "a reconstruction is no sum over sub-tables, so that no bound of the best release is known; choose "
+                "best",
+            ),
+        ),
+        does="a solver proposes releases, best first; each refuted set is excluded from later proposals",
+        settings=_GREEDY,
+        on_curve=False,
+    ),
+    DeclaredMethod(
+        "simulatable",
+        works=(WEIGHT, REQUIRE, FORBID, AT_LEAST, *_OUTPUTS, *_ALSO),
+        refused=(
+            _NO_RECODES,
+            *_GRAPHS,
+            (
+                IMPOSSIBLE,
+                "a draw may have records where everybody knows that there are none; leave them out, or choose ordered",
+            ),
+            (
+                (MINUTES,),
+                "how far it gets in a time may tell of the table, and it is to tell nothing; leave minutes out",
+            ),
+            (
+                (OBJECTIVE,),
+                "the quality of a reconstruction discloses something, and decisions must not; set it to sub_tables",
+            ),
+        ),
+        does="it takes only decisions that reveal nothing of the table",
+        settings=("simulatable", "draws", "share", "seed"),
+        is_monotone=False,
+        on_curve=False,
+    ),
+)
+METHOD_OF = by_name(DECLARED_METHODS)
+METHODS = tuple(METHOD_OF)
+CURVE_METHODS = tuple(one.name for one in DECLARED_METHODS if one.on_curve)
+if TYPE_CHECKING:
+    SearchMethod: TypeAlias = str
+    CurveMethod: TypeAlias = str
+else:  # the config refuses others by their names
+    SearchMethod, CurveMethod = Literal[METHODS], Literal[CURVE_METHODS]
+SETTINGS_OF = {
+    setting: tuple(one.name for one in DECLARED_METHODS if setting in one.settings)
+    for setting in dict.fromkeys(name for one in DECLARED_METHODS for name in one.settings)
+}
+"""Settings of a search as configs, commands and Python name them, and the methods that use them."""

@@ -1,0 +1,30 @@
+"""Methods and criteria stand once in their registries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from sdc.config.features import by_name
+from sdc.config.methods import DECLARED_METHODS
+from sdc.risk.criterion import register
+from sdc.risk.min_frequency import MinFrequency
+
+
+def test_a_name_is_registered_once() -> None:
+    first, second = DECLARED_METHODS[:2]
+    with pytest.raises(ValueError, match=f"two features are declared under the name {first.name}"):
+        by_name([first, replace(second, name=first.name)])
+    with pytest.raises(ValueError, match=f"two criteria are named {MinFrequency.key}"):
+        register(MinFrequency)
+
+
+def test_a_criterion_is_declared_in_the_config() -> None:
+    class Undeclared(MinFrequency):
+        key: ClassVar[str] = "undeclared"
+        setting: ClassVar[str] = "risk.undeclared"
+
+    with pytest.raises(ValueError, match=r"Undeclared has the setting risk\.undeclared"):
+        register(Undeclared)
