@@ -232,12 +232,12 @@ def _proof(audit: AuditEvidence) -> str:
 
 
 def _how_partly(audit: AuditEvidence) -> str:
-    """Those that are public in part, now or from before, and those that are rounded."""
+    """How tables are public that are not whole, now or from before: suppressed, rounded, or both."""
     facts = [*audit.found.suppressed_tables.facts, *audit.known.published]
     nothing = np.concatenate(
         [fact.intervals.suppressed(audit.known.total) for fact in facts if fact.intervals is not None]
     )
-    kinds = {"suppressed in part": nothing.any(), "rounded": not nothing.all()}
+    kinds = {"suppressed": nothing.any(), "rounded": not nothing.all()}
     return " or ".join(kind for kind, is_so in kinds.items() if is_so)
 
 

@@ -213,7 +213,8 @@ def before(audit: AuditEvidence) -> list[str]:
         f"Their largest tables of all records are {len(known):,}; {added:,} of these have other categories than the "
         "table, and are added to it as levels that are never published.",
         *(_fact(fact, schema, audit.known.total) for fact in facts[:MOST_FACTS]),
-        *[f"{len(facts) - MOST_FACTS:,} more tables are known in part."] * (len(facts) > MOST_FACTS),
+        *[f"{len(facts) - MOST_FACTS:,} more tables are known with some cells missing or as ranges."]
+        * (len(facts) > MOST_FACTS),
         f"Among the tables published now {again:,} were known before, by themselves or by a table that has them.",
         *both_editions(audit),
     ]
@@ -234,7 +235,7 @@ def both_editions(audit: AuditEvidence) -> list[str]:
 
 
 def _fact(fact: Fact, schema: Schema, total: int) -> str:
-    """A table that is known in part: of whose records, how well, and from where."""
+    """A table with suppressed or rounded cells, or of some records: of whose records, how well, and from where."""
     how = ""
     if fact.intervals is not None:
         nothing = int(fact.intervals.suppressed(total).sum())

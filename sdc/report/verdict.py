@@ -71,7 +71,7 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
     if audit.criteria.rules:
         public = audit.known.plus(audit.found.release).plus_facts(audit.found.suppressed_tables.facts)
         kept = audit.criteria.broken(audit.table, public) is None
-        text = "Every sub-table that is public, whole or in part, keeps the rules on what is published."
+        text = "Every sub-table that is public, whole or with suppressed cells, keeps the rules on what is published."
         yield Check(text, kept == (audit.assessment.broken is None) and (kept or _claim(audit) is False))
 
 

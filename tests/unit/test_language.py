@@ -42,6 +42,13 @@ def test_packages_are_free_of_private_words(place: Path) -> None:
     assert {str(file.relative_to(ROOT)): hits for file in files if (hits := found(file.read_text("utf-8")))} == {}
 
 
+def test_pages_say_suppressed() -> None:
+    files = [*(ROOT / "sdc").rglob("*.j2"), *(ROOT / "sdc").rglob("*.js")]
+    texts = [(file.name, re.findall(r"\b(?:in part|withheld)\b", file.read_text("utf-8"))) for file in files]
+    assert files
+    assert [(name, words) for name, words in texts if words] == []
+
+
 def test_names_comments_and_texts_are_read() -> None:
     source = 'told_of = 1  # whoever\n"""What it tells"""\nx = f"{y} withholds"\n'
     assert [word for _, word in found(source)] == ["told", "whoever", "tells", "withholds"]

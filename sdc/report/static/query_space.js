@@ -351,7 +351,7 @@ class Kept {
   ask(view, t) {
     const told = { [DIRECT]: this.direct, [INDIRECT]: this.indirect, [UNRELEASABLE]: this.excluded }[view.statuses[t]] || this.larger;
     const found = told.call(this, view, t);
-    if (this.record.in_part.includes(t) && !view.isPublic(t)) found.said.unshift("It is public in part.");
+    if (this.record.in_part.includes(t) && !view.isPublic(t)) found.said.unshift("It is public with suppressed cells.");
     return found;
   }
 

@@ -67,7 +67,7 @@ class Audit:
 
     head       hash of the last entry: an auditor who has it from an earlier audit sees that none after it is gone
     variables  names, by whose places `released` numbers them
-    released   the last R(t); in_part  what was public in part then
+    released   the last R(t); in_part  what was public with suppressed cells then
     is_judged  whether the releases were held against the criterion; else only chain and versions were checked
     failures   what is wrong, each with the number of its entry
     """
@@ -94,8 +94,8 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
     effort  what each evaluation may cost
 
     The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
-    found by bisection. A sub-table in part brings small cells of its own: what was public before it is judged alone,
-    and all together at last, but for the cells that the history says were withheld. Of small tables, whose bounds are
+    found by bisection. A suppressed table brings small cells of its own: what was public before it is judged alone,
+    and all together at last, but for the cells that the history says were suppressed. Of small tables, whose bounds are
     exact, each sub-table recorded as unreleasable is judged too.
 
     ChainError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
@@ -139,7 +139,7 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
 class _Version:
     """R(t) from the entry of this number on, which released `added`, and the parts.
 
-    begins  whether that was in part
+    begins  whether that had suppressed cells
     """
 
     seq: int
@@ -155,9 +155,9 @@ class _Replay:
 
     schema        which levels imply which: of the table, else as the history says; with room for names of none
     numbers       of the variables by name, as the table has them or as they come
-    records       N, where there is a table; else it is not known which cells are withheld
+    records       N, where there is a table; else it is not known which cells are suppressed
     versions      R(0), R(1), ...
-    in_part       what was answered in part, and not released whole since
+    in_part       what was answered with suppressed cells, and not released whole since
     version       the last number that an entry gave
     unreleasable  the frontier as recorded
     claims        each sub-table recorded as unreleasable, with R(t) at that time and the entry
@@ -196,7 +196,7 @@ class _Replay:
 
     @property
     def parts(self) -> SuppressedTables:
-        """What was answered in part so far, as far as it is known."""
+        """What was answered with suppressed cells so far, as far as it is known."""
         return self.versions[-1].suppressed_tables if self.versions else NO_SUPPRESSED_TABLES
 
     def take(self, entry: Entry) -> None:
@@ -233,20 +233,20 @@ class _Replay:
         if outcome == "answered" and sub_table not in self.released:
             self._fail(entry, f"answers {self._label(sub_table)}, which was not public")
         if outcome == "answered_in_part" and sub_table not in self.in_part:
-            self._fail(entry, f"answers {self._label(sub_table)} in part, which was not public in part")
+            self._fail(entry, f"answers {self._label(sub_table)} with suppressed cells, which was not public so")
         if outcome == "released":
             self._release(entry, sub_table)
         if outcome == "released_in_part":
             self._answer(entry, sub_table)
 
     def _answer(self, entry: Entry, sub_table: SubTable) -> None:
-        """Takes a sub-table in part; which cells that is follows from the table's categories."""
+        """Takes a suppressed table; its places follow from the table's categories."""
         self.end()
         places, parts = entry.body[WITHHELD], self.parts
         require_places(places)
         if sub_table in self.released or sub_table in self.in_part:
-            how = "whole" if sub_table in self.released else "in part"
-            self._fail(entry, f"releases {self._label(sub_table)} in part, which was public {how}")
+            how = "whole" if sub_table in self.released else "with suppressed cells"
+            self._fail(entry, f"releases {self._label(sub_table)} with suppressed cells, which was public {how}")
         elif self.records is not None:
             part = part_at(sub_table, places, self.schema, self.records)
             parts = parts.then(SuppressedTables(self.released, (part,)))
@@ -347,7 +347,7 @@ class _Replay:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
 
     def _stretches(self) -> list[list[_Version]]:
-        """The versions, each with those after it before the next sub-table in part.
+        """The versions, each with those after it before the next suppressed table.
 
         Only that brings small cells that were not asked about: within a stretch what is safe at its end was so before.
         """
@@ -363,12 +363,11 @@ class _Replay:
         answer = _judged(evaluator, first, evidence).assessment
         does = "breaks the criterion" if answer.verdict is Verdict.UNSAFE else "is not proven to keep the criterion"
         (low, high), number = answer.min_width, self.versions.index(first)
-        done = f"releases {self._label(first.added)}{' in part' if first.begins else ''}" if number else "begins"
+        how = " with suppressed cells" if first.begins else ""
+        done = f"releases {self._label(first.added)}{how}" if number else "begins"
         own = answer.in_part
         more = (
-            f"; {own.unproven} of {own.cells} small cells of sub-tables in part are open"
-            if own and own.unproven
-            else ""
+            f"; {own.unproven} of {own.cells} small cells of suppressed tables are open" if own and own.unproven else ""
         )
         return (
             f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
@@ -381,15 +380,16 @@ class _Replay:
         )
 
     def _telling_small_cells(self, evaluator: RiskEvaluator) -> Iterator[str]:
-        """Of sub-tables in part that show counts which are to be withheld whatever else is."""
+        """Of suppressed tables that show counts that must be suppressed whatever else is."""
         for version in self.versions:
             if version.begins and (part := version.suppressed_tables.tables[-1:]) and part[0].view == version.added:
                 counts = evaluator.table.marginal(version.added).dense.reshape(-1)
                 small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.primary_count))
                 if shown := len(np.setdiff1d(small, part[0].places(evaluator.table.schema))):
+                    label, most = self._label(version.added), evaluator.criteria.primary_count
                     yield (
-                        f"entry {version.seq} releases {self._label(version.added)} in part and shows {shown} of its "
-                        f"cells with counts of 1 to {evaluator.criteria.primary_count}"
+                        f"entry {version.seq} releases {label} with suppressed cells and shows {shown} of its cells "
+                        f"with counts of 1 to {most}"
                     )
 
 
@@ -409,7 +409,7 @@ def _list_of(kind: type, found: Any) -> list[Any]:
 
 
 def _kept(evaluator: RiskEvaluator, parts: SuppressedTables) -> Criteria:
-    """The criteria of releases that do not reveal what was answered in part."""
+    """The criteria of releases that do not reveal suppressed tables."""
     told = parts.before(evaluator.known.plus_facts(parts.facts))
     return evaluator.criteria.beside(evaluator.table, told) if parts.tables else evaluator.criteria
 

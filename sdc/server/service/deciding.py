@@ -212,7 +212,7 @@ class Deciding(threading.Thread):
                 yield request, decision
 
     def _in_part_of_round(self, request: Request, past: Past, whole: Decision) -> Decision:
-        """Of a request that takes it in part."""
+        """Of a request that accepts suppressed cells."""
         if not request.in_part or whole.transition not in BY_CRITERION:
             return whole
         asked = past, request.sub_table, request.who, whole
@@ -259,7 +259,7 @@ class Deciding(threading.Thread):
         self._numbers.put(number)
 
     def _find_in_part(self, request: Request, state: State) -> None:
-        """Looks for what to withhold for longer, beside what is decided meanwhile, and then decides again."""
+        """Looks for cells to suppress for longer, beside what is decided meanwhile, and then decides again."""
         self._parts_tried[request.number] += 1
         self._busy.add(request.number)
         future = self._certifier.ask(Seat.find_in_part, state, request.sub_table)

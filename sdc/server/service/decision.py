@@ -78,7 +78,7 @@ class Past:
 
 
 BY_CRITERION = (Transition.IS_KNOWN, Transition.UNSAFE, Transition.UNPROVEN, Transition.ROUND_HAS_OTHERS)
-"""Ways by which a sub-table is refused whole, and may go out in part."""
+"""Ways by which a sub-table is refused whole, and may go out with suppressed cells."""
 
 
 def at_once(rules: Sequence[Rule], state: State, subtable: SubTable, *, in_part: bool = False) -> Decision | None:
@@ -103,7 +103,7 @@ class Decider:
     ConfigError for simulatable and structural zeros, or hierarchies.
 
     seconds  what the criterion's evaluation may take at once, in seconds of a reference core
-    looks    whether it looks itself for what to withhold of a sub-table in part, which takes longer
+    looks    whether it looks itself for which cells to suppress, which takes longer
     weights  what sub-tables are worth, 1 each without
     """
 
@@ -154,12 +154,12 @@ class Decider:
         self.judge.settle(state)
         return Decision(Transition.SAFE, MYOPIC, surveyed(self.judge, state), finding)
 
-    # In part
+    # With suppressed cells
 
     def decide_in_part(
         self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundSuppression | str | None = None
     ) -> Decision:
-        """The decision on a request that takes a sub-table in part where it is refused whole, as it was by then.
+        """The decision on a request that accepts suppressed cells where it is refused whole, as it was by then.
 
         It stays as it is where something else refused it than the criterion, or a round. It is judged like all else,
         by what it suppresses; the rules that weigh what it makes unreleasable are asked then.
@@ -180,16 +180,16 @@ class Decider:
         return decision or replace(whole, transition=Transition.NOT_IN_PART, rule=MYOPIC, state=state, said=said)
 
     def _looked_for(self, state: State, subtable: SubTable) -> FoundSuppression | str:
-        """A sub-table in part, or why there is none."""
+        """A suppressed table, or why there is none."""
         if not self.looks:
-            return "what is to be withheld is not looked for at once"
+            return "which cells to suppress is not looked for at once"
         try:
             return self.judge.in_part(state, subtable, self.seconds)
         except ReleaseError as error:
             return str(error)
 
     def _with(self, found: FoundSuppression, state: State, past: Past, subtable: SubTable, who: str) -> Decision | None:
-        """The decision on a sub-table in part that somebody found; None where it is not proven."""
+        """The decision on a suppressed table that somebody found; None where it is not proven."""
         suppressed, proof = found
         larger = state.releasing(subtable) if suppressed is None else state.answering(suppressed)
         hypothetical = copy(self.judge)
@@ -216,7 +216,7 @@ class Decider:
         )
 
     def _weighed(self, question: Question, judge: Judge, larger: State, part: SuppressedTable) -> Question:
-        """As rules see a sub-table in part: it is worth as much of its own value as is shown of its cells."""
+        """As rules see a suppressed table: it is worth as much of its own value as is shown of its cells."""
         schema, state = larger.schema, question.state
         shown = 1 - len(part.suppressed) / st.cells(part.view, schema)
         value = (self.weights or Weights.equal(len(schema))).of_sub_table(part.view, schema)

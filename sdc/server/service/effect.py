@@ -61,7 +61,7 @@ def effect_of(
 
 
 def effect_in_part(judge: Judge, state: State, subtable: SubTable, larger: State) -> Effect:
-    """The same of a sub-table that is safe in part, with which what is public is larger."""
+    """The same of a sub-table that is safe with suppressed cells, with which what is public is larger."""
     return _of(judge, state, subtable, larger, True)
 
 

@@ -109,12 +109,12 @@ FoundSuppression: TypeAlias = tuple[SuppressedTable | None, Proof]
 class Judge:
     """Holds the table and the feasible tables found so far, which speak for larger releases too.
 
-    What is public, whole and in part, is part of each question: a judge remembers no state. What is known beside that,
+    What is public, suppressed tables too, is part of each question: it remembers no state. What is known beside that,
     such as structural zeros, is the same for all of them.
     ConfigError where the criteria are not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
 
-    reveals  whether a sub-table may be released that contains one which was answered in part
+    reveals  whether a sub-table may be released that contains one which is a suppressed table
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class Judge:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every question is decided, by exact bounds; but beside what was answered in part."""
+        """Whether every question is decided, by exact bounds; but beside what was answered with suppressed cells."""
         return is_small(self.table.schema) and len(self.table.schema) <= MOST_EXACT
 
     def decides(self, state: State) -> bool:
-        """Whether it is exact of what is public then: small cells of a sub-table in part are shown to move, or not."""
+        """Whether it is exact of what is public then: small cells of a suppressed table are shown to move, or not."""
         return self.is_exact and not state.suppressed_tables.tables
 
     @property
@@ -198,7 +198,7 @@ class Judge:
         return self._judged(state, subtable, Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
 
     def in_part(self, state: State, subtable: SubTable, seconds: float) -> FoundSuppression:
-        """The sub-table but for cells that are withheld, beside what is public, within seconds of a reference core.
+        """The sub-table but for suppressed cells, beside what is public, within seconds of a reference core.
 
         NotReleasableError where nothing was found that is proven.
         """
@@ -214,7 +214,7 @@ class Judge:
         return next(iter(found.suppressed_tables.tables), None), found.evaluation.proof
 
     def _turn_to(self, state: State) -> None:
-        """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
+        """Suppressed tables are known, and their small cells asked about; of what was found is kept what holds."""
         if state.suppressed_tables == self._parts:
             return
         self._parts, self._known_now = (

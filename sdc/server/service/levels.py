@@ -1,4 +1,4 @@
-"""Levels, and sub-tables answered in part, as a history has them: an audit without the table knows them by that."""
+"""Levels, and suppressed tables, as a history has them: an audit without the table knows them by that."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def implied_levels(schema: Schema) -> dict[str, list[str]]:
 
 
 NO_PARTS_HERE = (
-    "This server answers no table in part: what is withheld would depend on the records, and its rule simulatable lets "
+    "This server suppresses no cells: which ones would depend on the records, and its rule simulatable lets "
     "nothing depend on them but what is released whole; ask for the table as it is."
 )
 
@@ -63,6 +63,6 @@ def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> Suppress
 def require_places(places: Any) -> None:
     """TypeError where they are no list of whole numbers, ValueError where there are none, or not ascending ones."""
     if not isinstance(places, list) or not all(type(place) is int for place in places):
-        raise TypeError("the places of withheld cells are no list of whole numbers")
+        raise TypeError("the places of suppressed cells are no list of whole numbers")
     if not places or places[0] < 0 or any(one >= other for one, other in pairwise(places)):
-        raise ValueError("the places of withheld cells are not in ascending order")
+        raise ValueError("the places of suppressed cells are not in ascending order")

@@ -16,8 +16,8 @@ Outcome: TypeAlias = Literal[
 ]
 RequestState: TypeAlias = Literal["pending"] | Outcome
 
-NOT_RELEASED, NOR_IN_PART = "This table is not released.", "This table is not released, nor in part."
-WHOLE = "This table is public from now on, whole: none of its cells has to be withheld."
+NOT_RELEASED, NOR_IN_PART = "This table is not released.", "This table is not released, nor with suppressed cells."
+WHOLE = "This table is public from now on, whole: none of its cells has to be suppressed."
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ PUBLIC_STATES: Mapping[RequestState, PublicState] = {
     "held": _IN_PROGRESS,
     "answered": PublicState("answered", "already-released", 200, "This table is public already."),
     "released": PublicState("released", "released", 200, "This table is public from now on."),
-    # asked for in part
+    # asked for with suppressed cells
     "answered_in_part": PublicState(
-        "answered", "already-released-in-part", 200, "This table is public already but for cells that are withheld."
+        "answered", "already-released-in-part", 200, "This table is public already, with suppressed cells."
     ),
     "released_in_part": PublicState(
-        "released", "released-in-part", 200, "This table is public from now on but for cells that are withheld."
+        "released", "released-in-part", 200, "This table is public from now on, with suppressed cells."
     ),
     "refused": _REFUSED,
     # nothing proves it to be safe or unsafe: nobody can tell it from what is refused
@@ -79,9 +79,9 @@ class Transition(Enum):
     UNSAFE = ("pending", "waiting"), "refused", "with it the criterion would be broken"
     UNPROVEN = ("pending", "waiting"), "undecided", "nothing proves it to be safe or unsafe"
     HELD = ("pending", "waiting"), "held", "drawn tables would let it out, but {}"
-    IS_PUBLIC_IN_PART = ("pending", "waiting"), "answered_in_part", "it is public in part"
-    SAFE_IN_PART = ("pending", "waiting"), "released_in_part", "it is safe in part, {}"
-    NOT_IN_PART = ("pending", "waiting"), "refused", "it does not go out whole, nor in part: {}"
+    IS_PUBLIC_IN_PART = ("pending", "waiting"), "answered_in_part", "it is public with suppressed cells"
+    SAFE_IN_PART = ("pending", "waiting"), "released_in_part", "it is safe with suppressed cells, {}"
+    NOT_IN_PART = ("pending", "waiting"), "refused", "it is released neither whole nor with suppressed cells: {}"
     ROUND_HAS_IT = ("waiting",), "answered", "it is public since this round"
     ROUND_HAS_OTHERS = ("waiting",), "refused", "this round released what serves more interest"
 

@@ -209,7 +209,7 @@ def asked(subtable: SubTable, schema: Schema, *, in_part: bool, visitor: str = "
 
 
 def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema, milliseconds: float) -> dict[str, Any]:
-    """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took; what is withheld."""
+    """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took; suppressed cells."""
     finding = decision.finding
     part = decision.state.part(subtable) if decision.outcome == "released_in_part" else None
     return {

@@ -26,7 +26,7 @@ class Reply:
     decision, code, message  as in `outcome`
     projection  of a request that is not answered the largest parts of it that are public, which can be had
     job         the number under which its user asks again, of one that is pending
-    in_part     whether it would have been taken in part
+    in_part     whether it would have been taken with suppressed cells
     """
 
     decision: Decided
@@ -52,15 +52,15 @@ class Reply:
 
 @dataclass(frozen=True, eq=False)
 class SuppressedAnswer:
-    """What is public of a sub-table that was answered in part.
+    """What is public of a suppressed table.
 
-    marginal  its published cells, with their exact counts; withheld  (n, axes) those that are not
+    marginal  its published cells, with their exact counts; suppressed  (n, axes) those that are not
     within    public marginals over fewer of its axes, which tell totals
     records   N
     """
 
     marginal: Table
-    withheld: Codes
+    suppressed: Codes
     within: tuple[Table, ...]
     records: int
 
@@ -72,7 +72,7 @@ class Request:
     number   of its entry in the history, for operators: numbers between two of a user's tell what happened meanwhile
     own      1, 2, 3, ... of the requests of its owner, who knows it by this
     owner    the user, or `public/VISITOR`
-    in_part  whether it takes the sub-table in part where it does not go out whole
+    in_part  whether it accepts suppressed cells where it does not go out whole
     """
 
     number: int
@@ -113,7 +113,7 @@ class Explained:
 class Moment:
     """The frontiers at one version, with the size of R(t); `cause` is what was released.
 
-    in_part  what was public in part
+    in_part  what was public with suppressed cells
     """
 
     version: int
@@ -169,7 +169,7 @@ class QueryService(Protocol):
     def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
         """A request; the future ends when it is decided and stored, or pending.
 
-        in_part  it takes the sub-table in part where it does not go out whole; not where rules let only draws decide
+        in_part  it accepts suppressed cells where it does not go out whole; not where rules let only draws decide
         """
 
     def reply_to(self, own: int, who: str) -> Reply | None:
@@ -179,7 +179,7 @@ class QueryService(Protocol):
         """The exact marginal of a released sub-table; None of any other."""
 
     def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
-        """What is public of a sub-table that was answered in part; None of any other."""
+        """What is public of a suppressed table; None of any other."""
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         """Requests of one user, or of all, newest first."""

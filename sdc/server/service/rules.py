@@ -84,7 +84,7 @@ class Rule(Protocol):
 
 
 SUPPRESSED, KEPT, REVEALED = "suppressed", "kept", "revealed"
-"""What a history says first of tables that it answers in part: whether what contains one may be released later."""
+"""What a history says first of suppressed tables that it answers: whether what contains one may be released later."""
 
 
 def reveals(about: Mapping[str, Any]) -> bool:
@@ -244,7 +244,7 @@ class Simulatable:
 
     def objection(self, question: Question) -> str | None:
         if question.state.suppressed_tables.tables:
-            return "some of what is public is public in part, and beside that tables are not drawn"
+            return "some public tables have suppressed cells, and beside these tables are not drawn"
         if decompose(question.larger, len(question.state.schema)) is None:
             return "with it the release is not decomposable, and tables could not be drawn any more"
         breaking = question.breaking(self.simulation, question.state.released, question.larger)
@@ -271,7 +271,7 @@ def is_of_another_rule(by: str, released: Release, subtable: SubTable, schema: S
 
 
 def refusal_message(by: str, rules: Collection[str], schema: Schema, *, in_part: bool = False) -> str:
-    """The public sentence on a refusal by one of the rules of a server, with "nor in part" if the request took that.
+    """The public sentence on a refusal by one of the rules of a server, also for one that accepts suppressed cells.
 
     The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
     sentence together: which of them it was would reveal something of the table.

@@ -125,7 +125,7 @@ class Seat:
         return self._judge.ask(state, subtable, self._bench.seconds)
 
     def find_in_part(self, state: State, subtable: SubTable) -> FoundSuppression | str:
-        """What takes long too: a sub-table in part, or why none was found."""
+        """What takes long too: a suppressed table, or why none was found."""
         self._judge.executor = self._dask()
         try:
             return self._judge.in_part(state, subtable, self._bench.job_seconds)

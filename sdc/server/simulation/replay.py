@@ -66,8 +66,8 @@ class Recorded:
 
     states    (requests + 1,) what was public before any request, and before the one after each
     outcomes  of each request, the last one; `lost` if there is none
-    in_part   numbers of those, from 0, that take a sub-table in part; got_part  what came of that
-    reveals   whether what contains a sub-table in part may be released, by the rule with which it began
+    in_part   numbers of those, from 0, that accept suppressed cells; got_part  what came of that
+    reveals   whether what contains a suppressed table may be released, by the rule with which it began
     """
 
     states: tuple[State, ...]

@@ -129,7 +129,7 @@ class _Greedy:
 
 @dataclass(frozen=True)
 class Made:
-    """A request, whether it takes the sub-table in part, and what became of it."""
+    """A request, whether it accepts suppressed cells, and what became of it."""
 
     sub_table: SubTable
     who: str
@@ -144,7 +144,7 @@ class StreamResult:
     released, unreleasable  (requests + 1,) how many sub-tables are so before any request, and after each
     outcomes, rules         of each request, and the rule that decided
     who                     asked
-    in_part                 what is public in part at last
+    in_part                 what is public with suppressed cells at last
     """
 
     released: tuple[int, ...]
@@ -184,7 +184,7 @@ def replayed(
 def simulate_stream(
     decider: Decider, state: State, asks: Asks, length: int, in_part: Collection[int] = frozenset()
 ) -> StreamResult:
-    """Simulate one stream; of its requests some, by number, take a sub-table in part."""
+    """Simulate one stream; of its requests some, by number, accept suppressed cells."""
     made, caused = _made(decider, state, asks, length, in_part)
     states = [state, *(one.decision.state for one in made)]
     return StreamResult(

@@ -57,8 +57,8 @@ CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more
 MOST_KEPT = 64 << 20  # bytes of an answer that is written to a file
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
-MARK = ".."  # of a count that is withheld, for people
-WITHHELD_NOTE = f"Of a cell with {MARK} the count is withheld. What else is public limits it."
+MARK = ".."  # of a suppressed count, for people
+SUPPRESSED_NOTE = f"The count of a cell with {MARK} is suppressed. Other public tables limit it."
 WRITING = 2  # to be raised where the same table becomes other bytes
 
 
@@ -120,7 +120,7 @@ def etag(
 
     public_id  of the table, by nothing that is confidential
     texts      that another config may have
-    in_part    of a sub-table in part the names of the variables of all that tell its totals, which may become more
+    in_part    of a suppressed table the names of the variables of all that tell its totals, which may become more
     """
     asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.given]
     asked += [] if in_part is None else [list(map(list, in_part))]
@@ -147,14 +147,14 @@ def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int
 # Rows of text
 
 
-def _listed(answer: Answer, cells: int, withheld: str = MARK) -> Chunks:
+def _listed(answer: Answer, cells: int, suppressed: str = MARK) -> Chunks:
     for codes, counts in answer.chunks(cells):
-        yield codes, _shown(counts, withheld)
+        yield codes, _shown(counts, suppressed)
 
 
-def _shown(counts: Counts, withheld: str) -> Strings:
-    """Counts as text; what stands instead of those that are withheld."""
-    return pc.if_else(pa.array(counts == NO_COUNT), pa.scalar(withheld, pa.large_string()), texts_of(counts))
+def _shown(counts: Counts, suppressed: str) -> Strings:
+    """Counts as text; what stands instead of suppressed ones."""
+    return pc.if_else(pa.array(counts == NO_COUNT), pa.scalar(suppressed, pa.large_string()), texts_of(counts))
 
 
 # JSON
@@ -163,7 +163,7 @@ def _shown(counts: Counts, withheld: str) -> Strings:
 def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     """What the table is about, and an object a cell, which any language reads into a data frame as it is.
 
-    A cell that is withheld has the count null and a status.
+    A suppressed cell has the count null and a status.
 
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
     "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
@@ -221,7 +221,7 @@ def _foot(answer: Answer) -> list[str]:
     own = [(answer.labels.variable(name), answer.labels.of(name)) for name in answer.names]
     said = [(name, ", ".join(filter(None, (labels.note, labels.unit)))) for name, labels in own]
     about = answer.texts.about
-    marks = [WITHHELD_NOTE] if answer.is_in_part else []
+    marks = [SUPPRESSED_NOTE] if answer.is_in_part else []
     return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes, *marks]
 
 
@@ -295,7 +295,7 @@ def _across(answer: Answer, cells: int) -> Chunks:
 def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
     """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata.
 
-    Of a table in part whose counts may be null, and a column that says why.
+    Of a suppressed table whose counts may be null, and a column that says why.
     """
     metadata = {"title": answer.title, "records": str(answer.records)}
     columns = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in answer.names]

@@ -198,7 +198,7 @@ class Tables:
     ) -> Response:
         """A released sub-table, `A*B.csv` or `A,B.csv`; without a suffix in the format that `Accept` likes best.
 
-        Of one that was answered in part what is public: a cell that is withheld has the mark of the format.
+        Of one that was answered with suppressed cells what is public: a suppressed cell has the mark of the format.
         """
         subtable, suffix = self._parsed(name)
         format, shape = _format(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
@@ -214,7 +214,7 @@ class Tables:
         kind = "inline" if suffix is None else "attachment"
         within = [table.schema.names for table in public.within] if isinstance(public, SuppressedAnswer) else None
         tag = etag(self.service.public_id, names, format, shape, self.service.texts, within)
-        # a table in part may tell more totals when more is released, and be released whole
+        # a suppressed table may tell more totals when more is released, and be released whole
         how_long = FOR_EVER if within is None else "no-cache"
         headers = {
             "etag": tag,
@@ -428,13 +428,13 @@ def _tags(header: str) -> set[str]:
 
 
 def public_of(service: QueryService, subtable: SubTable) -> Table | SuppressedAnswer | None:
-    """What is public of a sub-table, whole or in part; None where nothing is."""
+    """What is public of a sub-table, whole or with suppressed cells; None where nothing is."""
     whole = service.marginal(subtable)
     return service.in_part(subtable) if whole is None else whole
 
 
 def require_in_part(service: QueryService) -> None:
-    """Problem where the rules of the server let nothing be answered in part."""
+    """Problem where the rules of the server allow no suppressed cells."""
     if Simulatable.name in service.rules:
         raise Problem("not-possible", NO_PARTS_HERE)
 

@@ -56,7 +56,7 @@ class Wanted(BaseModel):
     variables: Annotated[list[str], Field(description="names of variables, each once", max_length=63)]
     in_part: Annotated[
         StrictBool,
-        Field(description="true: where it is not released whole it is taken but for cells that are withheld"),
+        Field(description="true: a table with suppressed cells is accepted where the whole one is not released"),
     ] = False
 
 
@@ -163,7 +163,7 @@ class VariablesBody(BaseModel):
 
 
 class FrontierBody(BaseModel):
-    """The released frontier, and what is public in part where anything is.
+    """The released frontier, and what is public with suppressed cells where anything is.
 
     The unreleasable one where the operator publishes it.
     """

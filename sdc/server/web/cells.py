@@ -42,7 +42,7 @@ class Answer:
               total has none and is a number of records. Listed are its axes, which tell its levels
     texts     labels, and what the table is of, for the formats that people read or that can carry them
 
-    InputError where a variable is called as the column of counts, or of a table in part as that of what is withheld.
+    InputError where a variable is called as the column of counts, or of a suppressed table as that of the status.
     FormatError where there is no room for a total among the categories, or the zeros wanted are more than can be
     numbered.
     """
@@ -55,7 +55,7 @@ class Answer:
     def __post_init__(self) -> None:
         for variable in self.given:
             if variable.name == STATUS and self.is_in_part:
-                raise InputError(f"a variable is called {STATUS!r}, the column of what is withheld; rename it")
+                raise InputError(f"a variable is called {STATUS!r}, the column of the status of cells; rename it")
             if variable.name == COUNT:
                 raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
             if self.shape.totals and TOTAL in (*variable.categories, *self.labels.categories(variable)):
@@ -67,7 +67,7 @@ class Answer:
 
     @property
     def is_in_part(self) -> bool:
-        """Whether cells of it are withheld."""
+        """Whether cells of it are suppressed."""
         return isinstance(self.public, SuppressedAnswer)
 
     @property
@@ -124,7 +124,7 @@ class Answer:
         return self.table.at_most
 
     def chunks(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables) codes and (n,) counts of so many cells at a time, in C order; -1 of what is withheld."""
+        """(n, variables) codes and (n,) counts of so many cells at a time, in C order; -1 of suppressed cells."""
         return self.table.slices(cells)
 
     def crossed(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
@@ -160,4 +160,4 @@ class Answer:
         if not isinstance(self.public, SuppressedAnswer):
             return table
         within = [Answer(self.title, one, replace(shape, zeros=False), self.texts).table for one in self.public.within]
-        return table.without(self.public.withheld, within if shape.totals else (), self.records)
+        return table.without(self.public.suppressed, within if shape.totals else (), self.records)

@@ -21,7 +21,7 @@ LONGEST = 30  # signs of a label; the tooltip has all of it
 def chart(answer: Answer) -> Markup | None:
     """A bar a cell, cells without records too, totals never; None but for one or two variables and at most 60 cells.
 
-    And of a table in part, whose withheld cells have no length.
+    And of a suppressed table, whose suppressed cells have no length.
 
     Of two variables the bars are in groups, by the first. Nothing has a style of its own, which a page may forbid.
     """

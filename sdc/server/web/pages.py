@@ -282,7 +282,7 @@ class _Pages:
         return st.cells(subtable, self.service.schema)
 
     def is_public(self, subtable: SubTable) -> bool:
-        """Whether there is a page of it, whole or in part."""
+        """Whether there is a page of it, whole or with suppressed cells."""
         return subtable in self.service.state.released or self.service.state.part(subtable) is not None
 
     def table_of(self, reply: Reply) -> str:

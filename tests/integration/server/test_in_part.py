@@ -279,7 +279,7 @@ def test_beside_parts_no_tables_are_drawn(opened: Callable[..., Service], czech:
     assert told(drawing, 0b11, "ann", False).decision == "refused"
     explained = drawing.explained(drawing.requests()[0].number)
     assert explained is not None
-    assert explained.why == "some of what is public is public in part, and beside that tables are not drawn"
+    assert explained.why == "some public tables have suppressed cells, and beside these tables are not drawn"
 
 
 def test_a_replay_takes_in_part_what_was_taken_so(opened: Callable[..., Service], czech: Table) -> None:

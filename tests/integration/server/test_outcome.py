@@ -153,7 +153,7 @@ def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: lis
     assert (last.decision, last.code) == ("refused", PUBLIC_STATES[Transition.NOT_IN_PART.after].code)
     explained = service.explained(last.number)
     assert explained is not None
-    assert explained.why == "it does not go out whole, nor in part: 3 small cells were not proven"
+    assert explained.why == "it is released neither whole nor with suppressed cells: 3 small cells were not proven"
 
 
 def done(found: Any) -> Future[Any]:

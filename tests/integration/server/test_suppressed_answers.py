@@ -88,16 +88,16 @@ def test_a_history_with_parts_is_right_with_and_without_its_table(kept: list[dic
 def test_a_shown_cell_that_was_withheld_is_found(kept: list[dict[str, Any]], czech: Table) -> None:
     small = forged(kept, lambda body: body["withheld"].remove(small_place(czech, body)), 0)
     failures = audited(small, czech)
-    assert "releases A*B*C*D*E*F in part and shows 1 of its cells with counts of 1 to 2" in failures[0]
+    assert "releases A*B*C*D*E*F with suppressed cells and shows 1 of its cells with counts of 1 to 2" in failures[0]
     large = audited(forged(kept, lambda body: body["withheld"].remove(large_place(czech, body)), 0), czech)
     assert "min width" in large[0]
-    assert "of 3 small cells of sub-tables in part are open" in large[0]
+    assert "of 3 small cells of suppressed tables are open" in large[0]
 
 
 @pytest.mark.parametrize(
     ("forge", "number", "message"),
     [
-        (lambda body: body.clear(), 0, "answers A*B*C*D*E*F in part, which was not public in part"),
+        (lambda body: body.clear(), 0, "answers A*B*C*D*E*F with suppressed cells, which was not public so"),
         (lambda body: body.pop("withheld"), 0, "entry 4 is no decision as a server writes it"),
         (lambda body: body.update(withheld=[]), 0, "entry 4 is no decision as a server writes it"),
         (lambda body: body["withheld"].append(64), 0, "entry 4 is no decision as a server writes it"),
@@ -107,7 +107,7 @@ def test_a_shown_cell_that_was_withheld_is_found(kept: list[dict[str, Any]], cze
         (
             lambda body: body.update(outcome="released_in_part", withheld=[0], version=2),
             1,
-            "releases A*B*C*D*E*F in part, which was public in part",
+            "releases A*B*C*D*E*F with suppressed cells, which was public with",
         ),
     ],
 )
@@ -182,7 +182,7 @@ def test_every_format_marks_what_is_withheld(server: Server) -> None:
     assert counts["json"].json()["records"] == 1841
     assert counts["xml"].text.count("<withheld/>") == counts["txt"].text.count("  ..\n") == len(hidden)
     assert counts["html"].text.count("<td>..</td>") == len(hidden)
-    assert "What else is public limits it" in counts["html"].text
+    assert "Other public tables limit it" in counts["html"].text
     assert len(counts["jsonstat"].json()["status"]) == len(hidden)
     table = pq.read_table(io.BytesIO(counts["parquet"].content))
     assert table["count"].null_count == table["count_status"].to_pylist().count("withheld") == len(hidden)
@@ -221,13 +221,13 @@ def test_with_draws_nothing_is_answered_in_part(opened: Callable[..., Service]) 
     found = ask(server.client(), "A", "B")
     assert (found.status_code, found.json()) == (400, {"code": "not-possible", "message": NO_PARTS_HERE})
     assert not server.service.requests()
-    assert " in part</button>" not in server.client().get("/tables/A*B*C*D*E*F").text
+    assert " with suppressed cells</button>" not in server.client().get("/tables/A*B*C*D*E*F").text
 
 
 def test_the_page_of_a_refusal_has_a_button_that_takes_it_in_part(server: Server) -> None:
     client = server.client()
     refusal = client.get("/tables/A*B*C*D*E*F")
-    assert "Ask for A*<wbr>B*<wbr>C*<wbr>D*<wbr>E*<wbr>F in part</button>" in refusal.text
+    assert "Ask for A*<wbr>B*<wbr>C*<wbr>D*<wbr>E*<wbr>F with suppressed cells</button>" in refusal.text
     csrf = refusal.text.partition('name="csrf" value="')[2].partition('"')[0]
     found = client.post("/requests", data={"csrf": csrf, "variable": [*"ABCDEF"], "in_part": "true"})
     assert found.status_code == 303
@@ -236,8 +236,8 @@ def test_the_page_of_a_refusal_has_a_button_that_takes_it_in_part(server: Server
         found = client.get(found.headers["location"])
     assert found.headers["location"] == "/tables/A*B*C*D*E*F"
     page = client.get(found.headers["location"]).text
-    assert "This table is public in part: " in page
+    assert "of the cells of this table are suppressed" in page
     assert "<td>..</td>" in page
     frontier = client.get("/frontier").text
-    assert "is public in part from then on" in frontier
-    assert "What is public in part" in frontier
+    assert "is public with suppressed cells from then on" in frontier
+    assert "<h2>Suppressed tables</h2>" in frontier
