@@ -45,6 +45,7 @@ def _of_keys(path: Path) -> list[Diagnosis]:
     from sdc.config.file import read_config
     from sdc.execution.doctor import Diagnosis
     from sdc.model.errors import SdcError
+    from sdc.record.database import NoChainError
 
     config = read_config(path)
     if config.server is None:
@@ -52,13 +53,12 @@ def _of_keys(path: Path) -> list[Diagnosis]:
     from sdc.server.service.prepare import server_folder
     from sdc.server.web.access import expiry_text, open_access, utc_now
 
-    url = config.server.history or str(server_folder(config) / HISTORY_FILE)
-    if "://" not in url and not Path(url).exists():
-        return []
     try:
-        with open_access(url, config.server) as access:
+        with open_access(config.server.history or str(server_folder(config) / HISTORY_FILE), config.server) as access:
             lacking = [f"{user} has no valid key" for user in access.without_key(utc_now())]
             lacking += [expiry_text(user, end) for user, end in access.expiring(utc_now()).items()]
+    except NoChainError:
+        return []
     except SdcError as error:
         return [Diagnosis("keys", False, str(error))]
     # no error: a server starts nevertheless, and makes keys for those who have none

@@ -45,6 +45,10 @@ class ChainError(InputError):
     """A history or ledger that cannot be used as it is: of another table or version, in use, or corrupt."""
 
 
+class NoChainError(ChainError):
+    """A history or ledger that nothing has been written to yet."""
+
+
 class ChainUnavailableError(ChainError):
     """A database that is down, locked, read-only or closed to this user. Nothing is half-done."""
 
@@ -204,14 +208,14 @@ class _SqliteFile:
         ) from error
 
     def _check_kind(self) -> None:
+        if self._use is Use.READ and not self._path.exists():
+            raise NoChainError(f"there is no history {self.name}; name the file of one that a server has begun")
         if self._path.exists() and not self._path.is_file():
             raise ChainError(f"{self._called} is no plain file; name another")
         if not self._path.parent.is_dir():
             raise ChainError(f"{self._called} cannot be made, its folder is not there; make that first")
         if self._use is not Use.READ and (problem := written_by_others(self._path)):
             raise ChainError(f"{self._called}: {problem}; make it your own (chown, chmod go-w)")
-        if self._use is Use.READ and not self._path.exists():
-            raise ChainError(f"there is no history {self.name}; name the file of one that a server has begun")
 
     def _hold(self) -> None:
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from sdc.record.database import ChainError
+from sdc.record.database import ChainError, NoChainError
 
 ENTRIES, VERSION = "entries", "alembic_version"
 ENCODINGS = ("UTF8", "SQL_ASCII")
@@ -18,7 +18,9 @@ def is_new(connection: sa.Connection) -> bool:
 
 
 def check(connection: sa.Connection, called: str) -> None:
-    """ChainError, with advice, unless the tables have this version."""
+    """ChainError, with advice, unless the tables have this version; NoChainError if the database has none at all."""
+    if not sa.inspect(connection).get_table_names():
+        raise NoChainError(f"{called} has not begun: nothing was written to it; name another, or start its server")
     known = sorted(path.name[1:5] for path in Path(__file__).parent.glob("versions/v*.py"))
     has_mark = sa.inspect(connection).has_table(VERSION)
     found = connection.execute(sa.text(f"SELECT version_num FROM {VERSION}")).scalars().all() if has_mark else []

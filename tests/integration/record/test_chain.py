@@ -25,7 +25,7 @@ from hypothesis import strategies as some
 from sdc.canonical import canonical
 from sdc.model.errors import ConfigError
 from sdc.record.chain import Chain, Turn
-from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.record.database import ChainError, ChainUnavailableError, NoChainError
 from sdc.record.entry import FIRST, OPENED
 from tests.helpers.waiting import at_once, line_of
 
@@ -328,6 +328,8 @@ def test_a_migration_that_is_missing_is_asked_for(
 
 
 def test_what_was_migrated_and_not_begun_is_begun(history_url: str) -> None:
+    with pytest.raises(NoChainError):
+        Chain.read(history_url)
     if ":" not in history_url:
         with pytest.raises(ChainError, match="there is no history"):
             Chain.migrate(history_url)

@@ -104,3 +104,4 @@ def test_keys_of_nobody(config: Path, service: Service, sdc: Sdc) -> None:
 
 def test_a_server_that_never_started_has_no_keys(config: Path, sdc: Sdc) -> None:
     sdc("keys", config).assert_refused("history.db")
+    assert "keys" not in [one["name"] for one in json.loads(sdc("doctor", config, "--json").out)["checks"]]
