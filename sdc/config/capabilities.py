@@ -139,74 +139,82 @@ WORKS: dict[str, tuple[str, ...]] = {
 """What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
 
 _BY_SERVERS = (*SERVED, "simulate", "replay", "audit")
-_ALONE = "it is not judged together with what was published before; leave it out, or earlier and ledger"
-_COUNTS = "totals of weights tell of counts too, and here nothing is known of them; leave one out, or give the table"
+_ALONE = "it is not judged together with earlier publications; leave it out, or leave out earlier and ledger"
+_COUNTS = "totals of weights disclose counts too, and this command does not know them; leave one out, or give the table"
 
 _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
-    (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
+    (
+        ("simulate", "replay", "audit"),
+        BEFORE,
+        "a server does not judge its answers together with earlier publications; leave earlier and ledger out",
+    ),
     (("redesign",), BEFORE, _ALONE),
     (
         ("suppress", "round"),
         ("ledger",),
-        "it enters no ledger, and a build does: require the sub-table there, with required_only and protect: sdc run",
+        "it makes no entry in a ledger; use sdc run, and require the sub-table there, with required_only and protect",
     ),
-    (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
+    (("release", "publish"), BEFORE, "only a build judges together with earlier publications; use sdc run"),
     (
         (DRAWING,),
         IMPOSSIBLE,
         "a draw may have records where everybody knows that there are none; leave them out, or leave the rule out",
     ),
-    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.accept_undecided to false"),
-    ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
+    ((OUTER,), _BY_SERVERS, "a server releases only proven tables; set risk.accept_undecided to false"),
+    ((OUTER,), ("publish",), "only a build publishes undecided cells; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
-    ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
+    ((WEIGHT,), (LISTED, TOTALS), "zeros and totals are listed for counts alone; leave one out"),
     (
         (MODEL,),
         (*IMPOSSIBLE, *BEFORE),
-        "the prior of a model gives a probability to what structural zeros exclude, and so does what follows from "
-        "hierarchies and earlier publications; choose released, uniform or saturated",
+        "the prior of a model gives a probability to tables that structural zeros, hierarchies or earlier "
+        "publications exclude; choose released, uniform or saturated",
     ),
     (
         (WEIGHT,),
         (*LIKELY, ATTACK),
-        "what is likely is found from counts alone, and totals tell more; leave one out",
+        "posterior laws use counts alone, and totals of weights disclose more; leave one out",
     ),
-    ((WEIGHT,), _BY_SERVERS, "a server answers counts alone, and does not know the totals; leave one out"),
+    ((WEIGHT,), _BY_SERVERS, "a server answers with counts, and does not know totals of weights; leave one out"),
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "fit", "suppress", "round", "check"), _COUNTS),
-    ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
+    ((WEIGHT,), ("publish",), "only a build judges which totals of weights may be published; use sdc run"),
     (
         (ONLY, MINUTES),
         ("curve", "remedies"),
-        "nobody was asked about most of what is left out then, and what a width or a recode would free is not known; "
-        "leave one out",
+        "most sub-tables that are left out are then not evaluated, so the gain of another width or a recode is not "
+        "known; leave one out",
     ),
-    ((ONLY, MINUTES), _BY_SERVERS, "a server releases what is asked for, as long as it is asked; leave it out"),
+    ((ONLY, MINUTES), _BY_SERVERS, "a server decides on each request as it comes; leave it out"),
     (
         (OBJECTIVE,),
         _BY_SERVERS,
-        "a server releases what is asked for, and its rule value has a reconstruction of its own; leave it out",
+        "a server decides on each request as it comes, and its rule value has its own reconstruction; leave it out",
     ),
-    ((REQUIRE,), _BY_SERVERS, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
-    ((AT_LEAST,), _BY_SERVERS, "a server releases what is asked for, however little that is; leave it out"),
-    ((FORBID,), _BY_SERVERS, "a server knows nothing of it, and would release it; leave one out"),
+    (
+        (REQUIRE,),
+        _BY_SERVERS,
+        "a server decides on each request as it comes; leave it out, or let it begin with a run: server.start",
+    ),
+    ((AT_LEAST,), _BY_SERVERS, "a server decides on each request as it comes, however few are released; leave it out"),
+    ((FORBID,), _BY_SERVERS, "a server does not read it, and would release the sub-table; leave one out"),
     ((FORMATS, LISTED, TOTALS), _BY_SERVERS, "each request to a server names its format; leave it out"),
-    ((CHILDREN,), _BY_SERVERS, "a server has every sub-table that what is released implies; leave it out"),
+    ((CHILDREN,), _BY_SERVERS, "a server answers with every sub-table that a released one implies; leave it out"),
     ((KEY,), _BY_SERVERS, "a server signs nothing; leave it out"),
     ((UPLOAD,), _BY_SERVERS, "a server uploads nothing; leave it out"),
     ((UPLOAD,), ("publish",), "it publishes into a folder of this machine, and uploads nothing; use sdc run"),
-    (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are suppressed; leave one out"),
+    (IN_PARTS, (WEIGHT,), "totals of weights would disclose suppressed cells; leave one out"),
     (IN_PARTS, (OUTER,), "a suppressed table is proven, or it is not published; set risk.accept_undecided to false"),
     (
         IN_PARTS,
         (*OF_WHOLE, "redesign"),
-        "what another width or other categories would free is asked of whole sub-tables; leave one out",
+        "the gain of another width or other categories is asked of whole sub-tables; leave one out",
     ),
-    (IN_PARTS, (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),
+    (IN_PARTS, (MODEL,), "a model gives a probability to tables that the shown cells exclude; leave one out"),
     (
         IN_PARTS,
         (DRAWING,),
-        "suppression depends on the records, and by this rule a server answers with none; leave protect out",
+        "suppression depends on the records, and this rule allows no answer that does; leave protect out",
     ),
     (
         IN_PARTS,

@@ -34,10 +34,10 @@ _COUNTED = Declared(
     "",
     works=(*METHODS, *_EVERYWHERE, WEIGHT, *CONSTRAINTS, *IN_PARTS, OUTER, "curve", *SERVED, *OF_CONFIGS),
     refused=(
-        (BEFORE, "what was published before may break the rule already, and stays public; leave one out"),
+        (BEFORE, "earlier publications may break the rule already, and stay public; leave one out"),
         (
             ("remedies",),
-            "recodes are tried on small cells of the full table, and the rule is of what is published; leave one out",
+            "recodes are tried on small cells of the full table, and the rule concerns published cells; leave one out",
         ),
         (
             ("suppress",),
@@ -59,14 +59,17 @@ CRITERIA = (
         refused=(
             (
                 ("best", "optimum", "decomposable", "simulatable", DRAWING),
-                "it compares the widths of many releases at once, and no values; choose ordered or bisection",
+                "it compares widths of many releases at once, and no numbers of values; choose ordered or bisection",
             ),
-            ((WEIGHT,), "totals of weights exclude values, which are not looked at; leave one out"),
+            (
+                (WEIGHT,),
+                "totals of weights exclude values of cells, and the rule does not consider that; leave one out",
+            ),
             (IN_PARTS, "suppression is sought for the width alone; leave one out"),
-            ((OUTER,), "values are proven, or nothing is released; set risk.accept_undecided to false"),
+            ((OUTER,), "the number of values is proven, or nothing is released; set risk.accept_undecided to false"),
             (("remedies", "redesign"), "recodes are tried for the width alone; leave one out"),
             (("suppress",), "it suppresses for the width alone; leave one out"),
-            (("risk.posterior",), "no method searches for both; leave one out"),
+            (("risk.posterior",), "no search method keeps both; leave one out"),
         ),
     ),
     Declared(
@@ -76,25 +79,25 @@ CRITERIA = (
             *OF_CONFIGS,
         ),
         refused=(
-            (BEFORE, "what judges together with what was published before knows no limit; leave one out"),
+            (BEFORE, "a limit on the posterior is not judged together with earlier publications; leave one out"),
             (
                 ("ordered", "bisection", "best", "optimum"),
                 f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
             ),
             (("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
-            (("curve",), "the points of a curve are of widths alone; leave one out"),
+            (("curve",), "a curve varies the minimum width alone; leave one out"),
             (
                 (*SERVED, "simulate", "replay", "audit"),
                 f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out",
             ),
-            ((WEIGHT,), "what is likely is found from counts alone, and totals tell more; leave one out"),
+            ((WEIGHT,), "posterior laws use counts alone, and totals of weights disclose more; leave one out"),
             (
                 (ONLY,),
-                "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
-                "required_only out",
+                "a decomposable release has more than the required sub-tables; choose ordered, bisection or best, or "
+                "leave required_only out",
             ),
             (IN_PARTS, "suppression is sought for the width alone; leave one out"),
-            (("risk.min_values",), "no method searches for both; leave one out"),
+            (("risk.min_values",), "no search method keeps both; leave one out"),
         ),
     ),
 )

@@ -35,21 +35,18 @@ _OUTPUTS = (OUTER, SHARP, *FILES)
 _ALSO = ("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS)
 _NO_RECODES = (
     ("remedies",),
-    "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
+    "recodes are tried on the sub-tables that the ordered search refuses, and this method has none; choose "
+    "ordered or best",
 )
 _GRAPHS = (
     (
         BEFORE,
-        "decomposable releases are not sought beside what was published before; choose ordered, bisection or best",
+        "decomposable releases are not sought beside earlier publications; choose ordered, bisection or best",
     ),
     (
         (ONLY,),
-        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
+        "a decomposable release has more than the required sub-tables; choose ordered, bisection or best, or leave "
         "required_only out",
-    ),
-    (
-        IN_PARTS,
-        "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
     ),
 )
 
@@ -88,7 +85,15 @@ DECLARED_METHODS = (
     DeclaredMethod(
         "decomposable",
         works=(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *_OUTPUTS, *_ALSO),
-        refused=(_NO_RECODES, *_GRAPHS),
+        refused=(
+            _NO_RECODES,
+            *_GRAPHS,
+            (
+                IN_PARTS,
+                "suppression is sought beside a release that grows, and this method has none; choose ordered, "
+                "bisection or best",
+            ),
+        ),
         does="it releases the best decomposable graph that annealing found ([KDSF] 5.1)",
         settings=_CHAINS,
         is_monotone=False,
@@ -111,8 +116,7 @@ DECLARED_METHODS = (
             _NO_RECODES,
             (
                 (OBJECTIVE,),
-                "a reconstruction is no sum over sub-tables, so that no bound of the best release is known; choose "
-                "best",
+                "the quality of a reconstruction is no sum over sub-tables, so it has no upper bound; choose best",
             ),
         ),
         does="a solver proposes releases, best first; each refuted set is excluded from later proposals",
@@ -130,8 +134,13 @@ DECLARED_METHODS = (
                 "a draw may have records where everybody knows that there are none; leave them out, or choose ordered",
             ),
             (
+                IN_PARTS,
+                "suppression depends on the records, and decisions of this method must not; choose ordered, bisection "
+                "or best",
+            ),
+            (
                 (MINUTES,),
-                "how far it gets in a time may tell of the table, and it is to tell nothing; leave minutes out",
+                "the point that it reaches in a time may disclose something of the table; leave minutes out",
             ),
             (
                 (OBJECTIVE,),
