@@ -78,7 +78,8 @@ ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts tha
 TOTAL = "(total)"  # the category of totals, where they are listed
 RESERVED = (TOTAL, "(all)")  # no category has these names
 ZEROS, TOTALS = "zeros", "totals"  # listed with the cells that have records
-SDMX_CSV = ".sdmx.csv"
+SDMX_CSV, SDMX_STRUCTURE = ".sdmx.csv", ".sdmx.xml"
+SDMX_JSON = ".sdmx.json"  # the structure in folders that older versions wrote
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"
 
 # in-toto statements of a release and its inputs; the second is confidential, beside the stage folders

@@ -40,6 +40,8 @@ from sdc.run_format import (
     ROUNDED_COUNT,
     ROUNDED_TO,
     SDMX_CSV,
+    SDMX_JSON,
+    SDMX_STRUCTURE,
     SHA256,
     STATUS,
     SUB_TABLE,
@@ -58,7 +60,7 @@ MOST_BYTES = 1 << 30  # of a file
 MOST_QUOTED = 100
 MOST_UNLISTED = 1 << 20  # unlisted cells beside totals that exceed the listed cells
 NO_TABLES = (METADATA, DICTIONARY, *CATALOGUES, GUIDE, INDEX, *OF_SUMS)
-SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # files about a table, or with the same table
+SAME_AGAIN = (SDMX_CSV, "-metadata.json", SDMX_STRUCTURE, SDMX_JSON)  # files about a table, or with the same table
 
 
 @dataclass(frozen=True, eq=False)

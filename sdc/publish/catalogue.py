@@ -25,6 +25,7 @@ from sdc.run_format import (
     PUBLIC_KEY,
     RO_CRATE,
     ROUNDED_TO,
+    SDMX_STRUCTURE,
     SHA256,
     SIGNATURE,
     STATEMENT,
@@ -45,7 +46,6 @@ MEDIA = {
     "xml": "application/xml",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-STRUCTURE = ".sdmx.json"
 PARQUET = "application/x-parquet"  # the name in Croissant
 _OF_CROISSANT = {
     "@language": "en",
@@ -95,8 +95,8 @@ _OF_CROISSANT = {
 
 def media_of(resource: Mapping[str, Any]) -> str | None:
     """The media type of a file; None for an unknown kind."""
-    if resource["path"].endswith(STRUCTURE):
-        return "application/vnd.sdmx.structure+json"
+    if resource["path"].endswith(SDMX_STRUCTURE):
+        return "application/vnd.sdmx.structure+xml;version=2.1"
     return MEDIA.get(resource.get("format", ""))
 
 

@@ -16,7 +16,7 @@ from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.sdmx import sdmx_csv, sdmx_structure
 from sdc.publish.formats.table import CountTable
 from sdc.publish.formats.xlsx import xlsx
-from sdc.run_format import SDMX_CSV, WORKBOOK, XML_SCHEMA
+from sdc.run_format import SDMX_CSV, SDMX_STRUCTURE, WORKBOOK, XML_SCHEMA
 
 __all__ = ["FORMATS", "CountTable", "Format", "Pieces"]
 
@@ -44,7 +44,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "csvw": Format("CSV on the Web", {".csv-metadata.json": csvw}),
         "json-stat": Format("JSON-stat", {".json": json_stat}),
         "px": Format("PX", {".px": px}),
-        "sdmx-csv": Format("SDMX-CSV", {SDMX_CSV: sdmx_csv, ".sdmx.json": sdmx_structure}),
+        "sdmx-csv": Format("SDMX-CSV", {SDMX_CSV: sdmx_csv, SDMX_STRUCTURE: sdmx_structure}),
         "xml": Format("XML", {".xml": xml.xml}, {XML_SCHEMA: xml.schema}),
         "xlsx": Format("an Excel workbook", {}, {WORKBOOK: xlsx}),
     }

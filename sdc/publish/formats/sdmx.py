@@ -1,30 +1,36 @@
-"""SDMX-CSV 2.0, with its structure as SDMX-JSON 2.0.
+"""SDMX-CSV 2.0, with its structure as SDMX-ML 2.1, which more programs read than any other version.
 
-SDMX restricts the characters of codes. Other names and categories are numbered, and the structure lists them.
+SDMX restricts the characters of codes. Other names and categories are numbered, and the structure lists them. Codes
+that programs would take for numbers, such as 01, begin with a letter.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats.rows import Pieces, TextRows, cells_of
-from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.table import CountTable, Dimension, is_taken_otherwise
+from sdc.publish.formats.xml import element, require_xml
 from sdc.run_format import is_formula
 
 AGENCY, VERSION = "SDC", "1.0.0"
 MEASURE, ALL = "OBS_VALUE", "_T"  # the measure, and SDMX's code of a total in all lists
 PREPARED = "1980-01-01T00:00:00Z"  # required by SDMX; constant, so that equal tables give equal bytes
-SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
+NAMESPACE = "http://www.sdmx.org/resources/sdmxml/schemas/v2_1"
+OPENED = (
+    f'<?xml version="1.0" encoding="UTF-8"?>\n<mes:Structure xmlns:mes="{NAMESPACE}/message" '
+    f'xmlns:str="{NAMESPACE}/structure" xmlns:com="{NAMESPACE}/common">\n'
+)
+NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 
 STATUS, STATUS_NAME = "CONF_STATUS", "Confidentiality status"
-OF_STATUS = [
-    {"id": "F", "name": "Free (free for publication)"},
-    {"id": "C", "name": "Confidential statistical information: the count is withheld; published totals limit it"},
-]  # the codes of CL_CONF_STATUS, a list of all domains
+OF_STATUS = {
+    "F": "Free (free for publication)",
+    "C": "Confidential statistical information: the count is withheld; published totals limit it",
+}  # the codes of CL_CONF_STATUS, a list of all domains
 
 _RESERVED = re.compile("STRUCTURE|STRUCTURE_ID|ACTION|SERIES_KEY|OBS_KEY|TIME_PERIOD|OBS_VALUE|CONF_STATUS|V[0-9]+")
 _NAME, _CODE = re.compile("[A-Za-z][A-Za-z0-9_-]*"), re.compile("[A-Za-z0-9_@$-]+")
@@ -41,60 +47,77 @@ def sdmx_csv(table: CountTable) -> Pieces:
 
 
 def sdmx_structure(table: CountTable) -> Pieces:
-    """The data structure, its concepts and code lists; annotations hold the names of numbered items."""
+    """The data structure, its concepts and code lists; annotations hold the names, units and notes of variables."""
     _require(table)
-    ids, scheme = _ids(table.variables), f"CS_{_structure_id(table)}"
-    named = list(zip(ids, table.variables, strict=True))
-    concepts = [{"id": name, "name": v.label, **_annotated({**_texts_of(v), "NAME": v.name})} for name, v in named]
-    dimensions = [
-        {
-            "id": name,
-            "position": place,
-            "conceptIdentity": _urn("conceptscheme.Concept", scheme, name),
-            "localRepresentation": {"enumeration": _urn("codelist.Codelist", f"CL_{scheme}_{name}")},
-        }
-        for place, name in enumerate(ids)
-    ]
-    measure = {
-        "id": MEASURE,
-        "conceptIdentity": _urn("conceptscheme.Concept", scheme, MEASURE),
-        "localRepresentation": {"format": {"dataType": "Long"}},
-    }
-    components = {
-        "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
-        "measureList": {"id": "MeasureDescriptor", "measures": [measure]},
-    }
-    concepts.append({"id": MEASURE, "name": "Number of records"})
-    code_lists = [
-        {**_maintained(f"CL_{scheme}_{name}", v.label), "codes": _code_list(v, table.totals)} for name, v in named
-    ]
+    named = list(zip(_ids(table.variables), table.variables, strict=True))
+    scheme = f"CS_{_structure_id(table)}"
+    concepts = [_item("Concept", name, v.label, {**_texts_of(v), "NAME": v.name}) for name, v in named]
+    concepts.append(_item("Concept", MEASURE, "Number of records"))
+    lists = [(name, v.label, _code_list(v, table.totals)) for name, v in named]
     if table.withheld is not None:
-        components["attributeList"] = {"id": "AttributeDescriptor", "attributes": [_status(scheme)]}
-        concepts.append({"id": STATUS, "name": STATUS_NAME})
-        code_lists.append({**_maintained(f"CL_{scheme}_{STATUS}", STATUS_NAME), "codes": OF_STATUS})
-    structure = {
-        **_maintained(_structure_id(table), table.title),
-        **_annotated({what.upper(): text for what, text in table.about.facts.items()}, table.about.notes),
-        "dataStructureComponents": components,
-    }
-    data = {
-        "conceptSchemes": [{**_maintained(scheme, table.title), "concepts": concepts}],
-        "codelists": code_lists,
-        "dataStructures": [structure],
-    }
-    meta = {"schema": SCHEMA, "id": _structure_id(table), "prepared": PREPARED, "sender": {"id": AGENCY}}
-    yield (json.dumps({"meta": meta, "data": data}, ensure_ascii=False, indent=1) + "\n").encode()
+        concepts.append(_item("Concept", STATUS, STATUS_NAME))
+        lists.append((STATUS, STATUS_NAME, [_item("Code", *own) for own in OF_STATUS.items()]))
+    *components, measure = [
+        _node("str:ConceptIdentity", _ref(name, scheme, "conceptscheme", "Concept"))
+        for name in (*(name for name, *_ in lists), MEASURE)
+    ]
+    coded = [
+        own + _node("str:LocalRepresentation", _node("str:Enumeration", _ref(f"CL_{scheme}_{name}")))
+        for own, (name, *_) in zip(components, lists, strict=True)
+    ]
+    dimensions = [
+        _node("str:Dimension", own, id=name, position=str(place))
+        for place, ((name, _), own) in enumerate(zip(named, coded, strict=False), start=1)
+    ]
+    of_observation = _node("str:AttributeRelationship", _node("str:PrimaryMeasure", f'<Ref id="{MEASURE}"/>'))
+    attributes = [
+        _node("str:Attribute", own, of_observation, id=STATUS, assignmentStatus="Mandatory")
+        for own in coded[len(dimensions) :]
+    ]
+    value = measure + _node("str:LocalRepresentation", '<str:TextFormat textType="Long"/>')
+    measures = _node("str:PrimaryMeasure", value, id=MEASURE)
+    descriptors = [("Dimension", dimensions), ("Attribute", attributes), ("Measure", [measures])]
+    parts = [_node(f"str:{kind}List", *own, id=f"{kind}Descriptor") for kind, own in descriptors if own]
+    facts = _annotations({what.upper(): text for what, text in table.about.facts.items()}, table.about.notes)
+    structure = _node("str:DataStructureComponents", *parts)
+    content = (
+        _node("str:Codelists", *(_kept("Codelist", f"CL_{scheme}_{n}", label, *own) for n, label, own in lists)),
+        _node("str:Concepts", _kept("ConceptScheme", scheme, table.title, *concepts)),
+        _node("str:DataStructures", _kept("DataStructure", _structure_id(table), table.title, structure, about=facts)),
+    )
+    sender = f'<mes:Prepared>{PREPARED}</mes:Prepared>\n<mes:Sender id="{AGENCY}"/>\n'
+    header = _node("mes:Header", f"<mes:ID>{_structure_id(table)}</mes:ID>\n<mes:Test>false</mes:Test>\n{sender}")
+    yield f"{OPENED}{header}{_node('mes:Structures', *content)}</mes:Structure>\n".encode()
 
 
-def _status(scheme: str) -> dict[str, Any]:
-    return {
-        "id": STATUS,
-        "conceptIdentity": _urn("conceptscheme.Concept", scheme, STATUS),
-        "usage": "mandatory",
-        "attributeRelationship": {"observation": {}},
-        "measureRelationship": [MEASURE],
-        "localRepresentation": {"enumeration": _urn("codelist.Codelist", f"CL_{scheme}_{STATUS}")},
-    }
+def _node(tag: str, *content: str, **attributes: str) -> str:
+    """An element with other elements in it, each of which ends its line."""
+    written = "".join(f' {name}="{text}"' for name, text in attributes.items())
+    return f"<{tag}{written}>\n{''.join(content)}</{tag}>\n"
+
+
+def _item(kind: str, name: str, label: str, texts: Mapping[str, str] = NO_TEXTS, more: str = "") -> str:
+    return _node(f"str:{kind}", _annotations(texts), _name(label), more, id=name)
+
+
+def _kept(kind: str, name: str, label: str, *content: str, about: str = "") -> str:
+    return _node(f"str:{kind}", about, _name(label), *content, id=name, agencyID=AGENCY, version=VERSION)
+
+
+def _name(label: str) -> str:
+    return element("com:Name", label) + "\n"
+
+
+def _annotations(texts: Mapping[str, str], notes: Sequence[str] = ()) -> str:
+    listed = [*texts.items(), *(("NOTE", note) for note in notes)]
+    pairs = (element("com:AnnotationTitle", text) + element("com:AnnotationType", kind) for kind, text in listed)
+    return _node("com:Annotations", *(_node("com:Annotation", f"{pair}\n") for pair in pairs)) if listed else ""
+
+
+def _ref(name: str, scheme: str = "", package: str = "codelist", kind: str = "Codelist") -> str:
+    parent = f'maintainableParentID="{scheme}" maintainableParentVersion="{VERSION}"'
+    within = parent if scheme else f'version="{VERSION}"'
+    return f'<Ref id="{name}" {within} agencyID="{AGENCY}" package="{package}" class="{kind}"/>\n'
 
 
 def _structure_id(table: CountTable) -> str:
@@ -112,13 +135,16 @@ def _codes(variable: Dimension, totals: bool) -> list[str]:
     own = variable.categories[:-1] if totals else variable.categories
     if not all(_CODE.fullmatch(category) and category != ALL and not is_formula(category) for category in own):
         own = tuple(f"C{place}" for place, _ in enumerate(own, start=1))
+    elif any(map(is_taken_otherwise, own)):
+        own = tuple(f"C{category}" for category in own)
     return [*own, ALL] if totals else list(own)
 
 
-def _code_list(variable: Dimension, totals: bool) -> list[dict[str, Any]]:
+def _code_list(variable: Dimension, totals: bool) -> list[str]:
+    """The codes with their labels; the description of a code that differs from its category is the category."""
     named = zip(_codes(variable, totals), variable.categories, variable.labels, strict=True)
     return [
-        {"id": code, "name": label, **_annotated({} if code in (category, ALL) else {"CATEGORY": category})}
+        _item("Code", code, label, more="" if code in (category, ALL) else f"{element('com:Description', category)}\n")
         for code, category, label in named
     ]
 
@@ -127,20 +153,7 @@ def _texts_of(variable: Dimension) -> dict[str, str]:
     return {what: text for what, text in (("UNIT", variable.unit), ("NOTE", variable.note)) if text}
 
 
-def _annotated(texts: dict[str, str], notes: Sequence[str] = ()) -> dict[str, Any]:
-    annotations = [*texts.items(), *(("NOTE", note) for note in notes)]
-    return {"annotations": [{"type": kind, "title": text} for kind, text in annotations]} if annotations else {}
-
-
-def _maintained(name: str, label: str) -> dict[str, str]:
-    return {"id": name, "agencyID": AGENCY, "version": VERSION, "name": label}
-
-
-def _urn(kind: str, name: str, item: str = "") -> str:
-    dotted = f".{item}" if item else ""
-    return f"urn:sdmx:org.sdmx.infomodel.{kind}={AGENCY}:{name}({VERSION}){dotted}"
-
-
 def _require(table: CountTable) -> None:
     if not table.variables:
         raise ReleaseError(f"{table.name}: SDMX has no table without variables; publish without sdmx-csv")
+    require_xml(table, "sdmx-csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,9 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.run_format import COUNT, ROUNDED_COUNT, STATUS, TOTAL, WEIGHTED_TOTAL
 
 NOTHING, NO_COUNT = PublicationConfig(), -1
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
+_TAKEN_FOR_NOTHING = {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"}
+_TAKEN_FOR_NOTHING |= {"N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}  # by pandas
 CHUNK = 1 << 18  # codes and counts per chunk: bounds memory for many variables too
 
 
@@ -271,6 +275,17 @@ class CountTable:
             found = table.space.matching(listed, codes[inside][:, shared])
             known[inside] = np.maximum(known[inside], np.append(counts, 0)[found])  # 0 for cells that are not listed
         return known
+
+
+def is_taken_otherwise(category: str) -> bool:
+    """Whether a program that guesses types by values, as pandas does, may change this category when it reads it."""
+    if category in _TAKEN_FOR_NOTHING or category.lower() in ("true", "false"):
+        return True
+    try:
+        float(category)
+    except ValueError:
+        return False
+    return not _WHOLE.fullmatch(category)
 
 
 def _grown(marginals: Counter[int], size: int, most: int) -> Counter[int]:

@@ -80,8 +80,8 @@ def xml(table: CountTable) -> Pieces:
     </table>
     """
     require_xml(table, "xml")
-    words = [[_element("category", c, variable=v.name) for c in v.categories] for v in table.variables]
-    opened = _element("table", title=table.title, records=str(table.records)).removesuffix("</table>")
+    words = [[element("category", c, variable=v.name) for c in v.categories] for v in table.variables]
+    opened = element("table", title=table.title, records=str(table.records)).removesuffix("</table>")
     described = "".join(f"{part}\n" for part in (*_about(table), *map(_described, table.variables)))
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n{opened}\n{described}'
     form = TextRows(head, "</table>\n", words, "<cell>", end="</cell>\n")
@@ -101,17 +101,18 @@ def schema(tables: Sequence[CountTable]) -> Pieces:
 
 def _about(table: CountTable) -> Iterator[str]:
     for what, text in table.about.given.items():
-        yield from (_element("note", note) for note in table.about.notes) if what == "notes" else [_element(what, text)]
+        yield from (element("note", note) for note in table.about.notes) if what == "notes" else [element(what, text)]
 
 
 def _described(variable: Dimension) -> str:
     pairs = zip(variable.categories, variable.labels, strict=True)
-    categories = [_element("category", c, label=None if label == c else label) for c, label in pairs]
+    categories = [element("category", c, label=None if label == c else label) for c, label in pairs]
     label = None if variable.label == variable.name else variable.label
-    opened = _element("variable", name=variable.name, label=label, unit=variable.unit, note=variable.note)
+    opened = element("variable", name=variable.name, label=label, unit=variable.unit, note=variable.note)
     return opened.removesuffix("</variable>") + "".join(categories) + "</variable>"
 
 
-def _element(tag: str, text: str = "", **attributes: str | None) -> str:
+def element(tag: str, text: str = "", **attributes: str | None) -> str:
+    """An element with a text, escaped."""
     written = "".join(f' {n}="{t.translate(_ESCAPED)}"' for n, t in attributes.items() if t is not None)
     return f"<{tag}{written}>{text.translate(_ESCAPED)}</{tag}>"

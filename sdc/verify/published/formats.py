@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import zlib
+from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
@@ -17,8 +18,14 @@ from sdc.verify.core.levels import check
 
 Cell = tuple[str, ...]  # by names, totals included
 Cells = dict[Cell, int | None]  # None if suppressed
-SHEET, SHEET_NAME, STRUCTURE = "xl/worksheets/sheet{}.xml", 31, ".sdmx.json"
+SHEET, SHEET_NAME = "xl/worksheets/sheet{}.xml", 31
+STRUCTURES = (names.SDMX_STRUCTURE, names.SDMX_JSON)
 _XLSX = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_STR, _COM = (f"{{http://www.sdmx.org/resources/sdmxml/schemas/v2_1/{of}}}" for of in ("structure", "common"))
+# the id in the data; the dimensions; titles; facts and notes
+SdmxStructure = namedtuple("SdmxStructure", "id dimensions titles about")
+# codes: (code, category, label) of each
+SdmxDimension = namedtuple("SdmxDimension", "id name label note unit codes")
 _STATEMENT = re.compile(r'([A-Z][A-Z0-9-]*)(?:\("([^"]*)"\))?=\s*((?:"[^"]*"[\s,]*)*)[^;"]*;')
 _TEXTS = re.compile(r'"[^"]*"(?:\s*"[^"]*")*')
 _ROW = re.compile(r'((?:"[^"]*",\s*)+)([0-9]+|"\.\.")\s')
@@ -30,7 +37,7 @@ def read_cells(path: Path, format: str) -> tuple[list[str], Cells] | None:
     Raises ValueError if a cell occurs twice, or if the file has another format.
     """
     readers = {"json-stat": _json_stat, "px": _px, "xml": _xml, "sdmx-csv": _sdmx}
-    if format not in readers or path.name.endswith(STRUCTURE):
+    if format not in readers or path.name.endswith(STRUCTURES):
         return None
     try:
         variables, rows = readers[format](path)
@@ -169,36 +176,91 @@ def _xml(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
 
 
 def _sdmx(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
-    structure = path.with_name(path.name.removesuffix(names.SDMX_CSV) + STRUCTURE)
-    data = json.loads(structure.read_text(encoding="utf-8"))["data"]
-    lists = {own["id"]: {code["id"]: sdmx_category(code) for code in own["codes"]} for own in data["codelists"]}
-    concepts = {one["id"]: _annotation(one, "NAME", one["id"]) for one in data["conceptSchemes"][0]["concepts"]}
-    dimensions = data["dataStructures"][0]["dataStructureComponents"]["dimensionList"]["dimensions"]
-    of = [lists[d["localRepresentation"]["enumeration"].split(":")[-1].split("(")[0]] for d in dimensions]
-    structure = data["dataStructures"][0]
-    start = ["datastructure", f"{structure['agencyID']}:{structure['id']}({structure['version']})", "I"]
+    stem = path.name.removesuffix(names.SDMX_CSV)
+    own = next(found for end in STRUCTURES if (found := path.with_name(stem + end)).exists() or end == STRUCTURES[-1])
+    structure = read_structure(own)
+    of = [{code: category for code, category, _ in one.codes} for one in structure.dimensions]
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
-    check(all(row[:3] == start for row in rows), "a row is of another structure")
-    own, status = len(dimensions), header[3 + len(dimensions) + 1 :]
-    check(header[3:] == [*(d["id"] for d in dimensions), "OBS_VALUE", *status], "it has other columns")
+    check(all(row[:3] == ["datastructure", structure.id, "I"] for row in rows), "a row is of another structure")
+    at = 3 + len(of)
+    status = header[at + 1 :]
+    check(header[3:] == [*(one.id for one in structure.dimensions), "OBS_VALUE", *status], "it has other columns")
     check(status in ([], ["CONF_STATUS"]), "it has other columns")
-    check(all((row[-1] == "C") == (row[3 + own] == "") for row in rows) or not status, "a suppressed cell has a value")
-    cells = ((tuple(codes[c] for codes, c in zip(of, row[3:], strict=False)), _number(row[3 + own])) for row in rows)
-    return [concepts[d["id"]] for d in dimensions], cells
+    check(all((row[-1] == "C") == (row[at] == "") for row in rows) or not status, "a suppressed cell has a value")
+    cells = ((tuple(codes[c] for codes, c in zip(of, row[3:], strict=False)), _number(row[at])) for row in rows)
+    return [one.name for one in structure.dimensions], cells
 
 
-def sdmx_category(code: dict[str, Any]) -> str:
-    return names.TOTAL if code["id"] == "_T" else _annotation(code, "CATEGORY", code["id"])
+def read_structure(path: Path) -> SdmxStructure:
+    """An SDMX structure, as SDMX-ML or, where an older version of sdc wrote it, as SDMX-JSON."""
+    if path.name.endswith(names.SDMX_JSON):
+        return _sdmx_json(json.loads(path.read_text(encoding="utf-8"))["data"])
+    root = ElementTree.fromstring(path.read_bytes())
+    lists = {one.attrib["id"]: one for one in root.iter(f"{_STR}Codelist")}
+    (scheme,), (structure,) = (
+        root.iter(f"{_STR}ConceptScheme"),
+        root.iter(f"{_STR}DataStructure"),
+    )
+    concepts = {one.attrib["id"]: one for one in scheme.iter(f"{_STR}Concept")}
+    dimensions = []
+    for one in structure.iter(f"{_STR}Dimension"):
+        (about,) = one.iter(f"{_STR}ConceptIdentity")
+        (enumeration,) = one.iter(f"{_STR}Enumeration")
+        concept, listed = concepts[about[0].attrib["id"]], lists[enumeration[0].attrib["id"]]
+        check(_text(concept) == _text(listed), f"{one.attrib['id']} has two names")
+        codes = [
+            (key, names.TOTAL if key == "_T" else _text(code, "Description", key), _text(code))
+            for code in listed.iter(f"{_STR}Code")
+            for key in [code.attrib["id"]]
+        ]
+        texts = dict(_annotations(concept))
+        name = texts.get("NAME", one.attrib["id"])
+        dimensions.append(
+            SdmxDimension(one.attrib["id"], name, _text(concept), texts.get("NOTE"), texts.get("UNIT"), codes)
+        )
+    key = "{agencyID}:{id}({version})".format(**structure.attrib)
+    notes = [text for _, text in _annotations(structure)]
+    return SdmxStructure(key, dimensions, [_text(scheme), _text(structure)], notes)
+
+
+def _annotations(item: ElementTree.Element) -> Iterator[tuple[str, str]]:
+    for one in item.iterfind(f"{_COM}Annotations/{_COM}Annotation"):
+        yield _text(one, "AnnotationType"), _text(one, "AnnotationTitle")
+
+
+def _text(item: ElementTree.Element, tag: str = "Name", default: str = "") -> str:
+    found = item.find(f"{_COM}{tag}")
+    return default if found is None else found.text or ""
+
+
+def _sdmx_json(data: dict[str, Any]) -> SdmxStructure:
+    lists, (scheme,), (structure,) = data["codelists"], data["conceptSchemes"], data["dataStructures"]
+    dimensions = []
+    for one, listed in zip(structure["dataStructureComponents"]["dimensionList"]["dimensions"], lists, strict=False):
+        (concept,) = (own for own in scheme["concepts"] if own["id"] == one["id"])
+        check(concept["name"] == listed["name"], f"{one['id']} has two names")
+        check(f":{listed['id']}(" in one["localRepresentation"]["enumeration"], f"{one['id']} has another list")
+        codes = [
+            (key, names.TOTAL if key == "_T" else _of_json(code).get("CATEGORY", key), code["name"])
+            for code in listed["codes"]
+            for key in [code["id"]]
+        ]
+        texts = _of_json(concept)
+        name = texts.get("NAME", one["id"])
+        dimensions.append(SdmxDimension(one["id"], name, concept["name"], texts.get("NOTE"), texts.get("UNIT"), codes))
+    key = "{agencyID}:{id}({version})".format(**structure)
+    notes = [one["title"] for one in structure.get("annotations", ())]
+    return SdmxStructure(key, dimensions, [scheme["name"], structure["name"]], notes)
+
+
+def _of_json(item: dict[str, Any]) -> dict[str, str]:
+    return {one["type"]: one["title"] for one in item.get("annotations", ())}
 
 
 def as_it_was(text: str) -> str:
     """A category without the apostrophe that stops spreadsheets from running it."""
     return text[1:] if text.startswith("'") and names.is_formula(text) else text
-
-
-def _annotation(expected_tables: dict[str, Any], kind: str, default: str) -> str:
-    return next((str(one["title"]) for one in expected_tables.get("annotations", ()) if one["type"] == kind), default)
 
 
 def _sheet(content: bytes) -> list[list[str]]:

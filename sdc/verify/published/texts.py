@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from sdc import run_format as names
 from sdc.verify.core.levels import check
-from sdc.verify.published.formats import as_it_was, px_statements, sdmx_category, sheets_of, stem_of
+from sdc.verify.published.formats import as_it_was, px_statements, read_structure, sheets_of, stem_of
 
 # title or titles; facts and notes; label, note, unit and category labels of each variable
 Texts = namedtuple("Texts", "titles about variables")
@@ -157,18 +157,11 @@ def _csvw(path: Path) -> Texts:
 
 
 def _sdmx(path: Path) -> Texts:
-    data, variables = json.loads(path.read_text(encoding="utf-8"))["data"], dict[str, Any]()
-    (scheme,), (structure,) = data["conceptSchemes"], data["dataStructures"]
-    for concept, codes in zip(scheme["concepts"], data["codelists"], strict=False):
-        texts = {one["type"]: one["title"] for one in concept.get("annotations", ())}
-        if "NAME" in texts:
-            check(codes["name"] == concept["name"], f"{concept['id']} has two names")
-            called = ((sdmx_category(code), code["name"]) for code in codes["codes"])
-            variables[texts["NAME"]] = _texts_of(
-                texts["NAME"], concept["name"], texts.get("NOTE"), texts.get("UNIT"), called
-            )
-    about = (one["title"] for one in structure.get("annotations", ()))
-    return Texts([scheme["name"], structure["name"]], about, variables)
+    structure, variables = read_structure(path), dict[str, Any]()
+    for one in structure.dimensions:
+        called = ((category, label) for _, category, label in one.codes)
+        variables[one.name] = _texts_of(one.name, one.label, one.note, one.unit, called)
+    return Texts(structure.titles, structure.about, variables)
 
 
 def _check_catalogue(content: Any, metadata: Mapping[str, Any], name: str) -> None:

