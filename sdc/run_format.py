@@ -81,6 +81,7 @@ ZEROS, TOTALS = "zeros", "totals"  # listed with the cells that have records
 SDMX_CSV, SDMX_STRUCTURE = ".sdmx.csv", ".sdmx.xml"
 SDMX_JSON = ".sdmx.json"  # the structure in folders that older versions wrote
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"
+PX_API, PX_DATA = "pxapi/v2", "data"  # the folder of the documents of PxWebApi, and of each table its cells
 
 # in-toto statements of a release and its inputs; the second is confidential, beside the stage folders
 CONFIDENTIAL_STATEMENT = "confidential.intoto.jsonl"
@@ -92,6 +93,11 @@ VERDICT = ("releasable", "min_width", "min_width_required", "at_risk_cells", "un
 def is_read(path: str) -> bool:
     """Return whether a release is verified from the values of this file; each sub-table has one."""
     return path.endswith((".csv", ".parquet")) and not path.endswith(SDMX_CSV)
+
+
+def is_shown(path: str) -> bool:
+    """Return whether the page of a release links to this file of all tables: of an API to the start alone."""
+    return not path.startswith(f"{PX_API}/") or path == f"{PX_API}/config"
 
 
 # the policies for undecided cells

@@ -458,7 +458,7 @@ def publish(
     folder : str or path
         A folder that does not exist yet. It appears whole or not at all.
     formats : list of str, default ("csv", "parquet")
-        Of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx; csv or parquet is one of them.
+        Of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx, pxapi; csv or parquet is one of them.
     title : str, optional
         The title of what is published; default names the variables.
     labels : dict, optional

@@ -104,7 +104,7 @@ ESTIMATED = (UNIQUES, ATTACK)
 STATED, LIKELY = ("curve", "remedies", "posterior", *ESTIMATED), ("posterior", MODEL)
 REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
-RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
+RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx", "pxapi")
 """Formats beside csv and parquet."""
 VERBS = {
     "run": (),

@@ -34,7 +34,7 @@ class PublicationConfig(Section):
     """quote: an apostrophe before a category in CSV that a spreadsheet would run as a formula; or refuse to publish
     it"""
     formats: tuple[FormatName, ...] = ("csv", "parquet")
-    """a list of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx; csv or parquet is one"""
+    """a list of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx, pxapi; csv or parquet is one"""
     children: tuple[Text, ...] = ()
     """a list of sub-tables such as age*sex that the release implies, published beside it"""
     zeros: StrictBool = False

@@ -253,9 +253,15 @@ def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
     readable = {tuple(one[SUB_TABLE]) for one in tables if one["format"] in READ_FIRST}
     if lacking := [one["path"] for one in tables if tuple(one[SUB_TABLE]) not in readable]:
         raise InputError(f"{folder} has {lacking[0]} in no format that is read; publish it as {', '.join(READ_FIRST)}")
-    listed = {*(Path(one["path"]).name for one in tables), *OF_ALL_TABLES}
-    if others := sorted(p.name for p in folder.iterdir() if p.name not in listed and not _is_about(p.name)):
+    listed = {*(one["path"] for one in resources), *OF_ALL_TABLES}
+    below = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if not _is_filled(p))
+    if others := sorted(path for path in below if path not in listed and not _is_about(path)):
         raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is no part of it")
+
+
+def _is_filled(path: Path) -> bool:
+    """Whether it is a folder that has something."""
+    return path.is_dir() and not path.is_symlink() and any(path.iterdir())
 
 
 READ_FIRST = ("parquet", "csv", "json-stat", "px")

@@ -33,6 +33,7 @@ from sdc.run_format import (
     SUMS,
     WITHHELD_STATUS,
     is_read,
+    is_shown,
 )
 
 Entity: TypeAlias = dict[str, Any]
@@ -45,6 +46,7 @@ MEDIA = {
     "sdmx-csv": "application/vnd.sdmx.data+csv",
     "xml": "application/xml",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pxapi": "application/json",
 }
 PARQUET = "application/x-parquet"  # the name in Croissant
 _OF_CROISSANT = {
@@ -211,9 +213,14 @@ def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {**texts, INDEX: _page(metadata)}
 
 
+def files_below(folder: Path) -> set[str]:
+    """The paths of everything in a folder and in the folders within it, except these folders."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()}
+
+
 def sums_files(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> dict[str, str]:
     """The checksums of all files in the folder, and their signatures, by name."""
-    files = [of_file(path, path.name) for path in sorted(folder.iterdir()) if path.name not in OF_SUMS]
+    files = [of_file(folder / path, path) for path in sorted(files_below(folder) - {*OF_SUMS})]
     # in the format of sha256sum, so that `sha256sum -c SHA256SUMS` checks a download
     sums = "".join(f"{file['digest']['sha256']}  {file['name']}\n" for file in files)
     if key is None:
@@ -289,7 +296,7 @@ def _page(metadata: Mapping[str, Any]) -> str:
     for resource in metadata["resources"]:
         if SUB_TABLE in resource:
             tables.setdefault(tuple(resource[SUB_TABLE]), []).append(resource)
-        else:
+        elif is_shown(resource["path"]):
             others.append(resource)
     called = _labels(metadata)
     rows = [

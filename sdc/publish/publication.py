@@ -22,7 +22,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
-from sdc.publish.catalogue import catalogue_files, sums_files
+from sdc.publish.catalogue import catalogue_files, files_below, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.formats.xlsx import MAX_ROWS
 from sdc.publish.gate import Cleared, GateSubject
@@ -37,6 +37,7 @@ from sdc.run_format import (
     MARGINS,
     METADATA,
     OF_SUMS,
+    PX_API,
     RELEASE_FORMAT,
     ROUNDED_COUNT,
     ROUNDED_TO,
@@ -113,6 +114,7 @@ def write_publication(
     for file in _files(cleared, name, texts):
         file.pieces()  # refuse what a format cannot carry before any file exists
     for path, pieces in _contents(cleared, name, folder, texts):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(folder / path) as temporary, temporary.open("wb") as into:
             into.writelines(pieces)
 
@@ -140,8 +142,8 @@ def require_formats(table: Table, name: str, texts: Texts, wanted: Iterable[SubT
         for format in about.formats:
             for write in FORMATS[format].of_table.values():
                 write(listed)
-            for write_all in FORMATS[format].of_all.values():
-                write_all([listed])
+            for pieces in FORMATS[format].files([listed]).values():
+                pieces()
 
 
 def _require_listed(table: CountTable, file: str, cells: int) -> None:
@@ -170,7 +172,7 @@ def differences(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEX
         if not (folder / path).is_file():
             return
         made.add(path)
-    yield from ((path, "no such file is written") for path in sorted({one.name for one in folder.iterdir()} - made))
+    yield from ((path, "no such file is written") for path in sorted(files_below(folder) - made))
 
 
 def _difference(path: Path, pieces: Iterable[bytes]) -> str:
@@ -241,9 +243,9 @@ def _files(cleared: Cleared, name: str, texts: Texts) -> Iterator[File]:
                 yield File(f"{file}{suffix}", format, partial(write, table), table, element)
     named = _named(cleared, texts)
     for format in texts.about.formats:
-        for path, write_all in FORMATS[format].of_all.items():
+        if FORMATS[format].of_all or FORMATS[format].tree:
             tables = [_table(cleared, element, file, name, texts) for element, file in named]
-            yield File(path, format, partial(write_all, tables))
+            yield from (File(path, format, pieces) for path, pieces in FORMATS[format].files(tables).items())
 
 
 def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Texts) -> CountTable:
@@ -502,7 +504,7 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
-        + "".join(f"{text}\n" for text in [*_in_part(cleared, texts), *_on_levels(cleared)])
+        + "".join(f"{text}\n" for text in [*_in_part(cleared, texts), *_on_levels(cleared), *_on_trees(about)])
         + "".join(f"\n{text}\n" for text in ["\n".join(lines)] if lines)
     )
 
@@ -528,6 +530,11 @@ def _on_levels(cleared: Cleared) -> list[str]:
     return [f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared)]
 
 
+def _on_trees(about: PublicationConfig) -> list[str]:
+    trees = [FORMATS[name].label for name in about.formats if FORMATS[name].tree]
+    return [f"{PX_API} has the same tables for clients of {label}." for label in trees]
+
+
 def _formats(about: PublicationConfig) -> str:
-    *before, last = (f"as {FORMATS[name].label}" for name in about.formats)
+    *before, last = (f"as {FORMATS[name].label}" for name in about.formats if FORMATS[name].tree is None)
     return " and ".join(filter(None, [", ".join(before), last]))

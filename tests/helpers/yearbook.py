@@ -14,7 +14,7 @@ from tests.helpers.builds import built, written
 
 REQUIRED = ["area*sex", "age*sex*edu", "area*age", "area*edu"]
 NAMES = ("area", "age", "sex", "edu")
-FORMATS = ["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
+FORMATS = ["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx", "pxapi"]
 ROUNDED = {"require": REQUIRED[:2], "protect": [{"of": "area*age", "by": "rounding", "base": 5}, {"of": "area*edu"}]}
 
 

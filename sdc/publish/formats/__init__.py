@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from sdc.publish.formats.csv import csv, csvw
 from sdc.publish.formats.json_stat import json_stat
 from sdc.publish.formats.parquet import parquet
 from sdc.publish.formats.px import px
+from sdc.publish.formats.pxapi import static_files
 from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.sdmx import sdmx_csv, sdmx_structure
 from sdc.publish.formats.table import CountTable
@@ -22,6 +24,7 @@ __all__ = ["FORMATS", "CountTable", "Format", "Pieces"]
 
 OfTable: TypeAlias = Callable[[CountTable], Pieces]
 OfAll: TypeAlias = Callable[[Sequence[CountTable]], Pieces]
+Tree: TypeAlias = Callable[[Sequence[CountTable]], Mapping[str, Callable[[], Pieces]]]
 
 
 @dataclass(frozen=True)
@@ -30,11 +33,18 @@ class Format:
 
     of_table  files of each table, by suffix
     of_all    files of all tables together, by name
+    tree      files in folders of all tables, by path
     """
 
     label: str
     of_table: Mapping[str, OfTable] = field(default_factory=dict)
     of_all: Mapping[str, OfAll] = field(default_factory=dict)
+    tree: Tree | None = None
+
+    def files(self, tables: Sequence[CountTable]) -> dict[str, Callable[[], Pieces]]:
+        """The files of all tables together, by path; ReleaseError for what they cannot carry."""
+        found = {} if self.tree is None else dict(self.tree(tables))
+        return found | {path: partial(write, tables) for path, write in self.of_all.items()}
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -47,6 +57,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
         "sdmx-csv": Format("SDMX-CSV", {SDMX_CSV: sdmx_csv, SDMX_STRUCTURE: sdmx_structure}),
         "xml": Format("XML", {".xml": xml.xml}, {XML_SCHEMA: xml.schema}),
         "xlsx": Format("an Excel workbook", {}, {WORKBOOK: xlsx}),
+        "pxapi": Format("PxWebApi 2", tree=static_files),
     }
 )
 """All formats by their names in the config."""

@@ -27,14 +27,13 @@ def json_stat(table: CountTable) -> Pieces:
         "label": table.title,
         "id": [dimension.name for dimension in dimensions],
         "size": [len(dimension.categories) for dimension in dimensions],
-        "dimension": {dimension.name: _dimension(dimension) for dimension in dimensions},
-        **_extension(table),
+        "dimension": {dimension.name: dimension_of(dimension) for dimension in dimensions},
+        **extension_of(table),
     }
     notes = list(table.about.notes)
     if table.is_dense:
         content |= {"note": notes} if notes else {}
-        values = TextRows(_unclosed(content) + ',"value":[', "]", between=",")
-        return chain(values.written(counts_of(table.with_zeros, "null")), _status(table))
+        return values_in_order(_unclosed(content), table)
     if not table.space.fits:
         raise ReleaseError(
             f"{table.name}: JSON-stat numbers cells, and {table.space.cells} are too many; publish it without json-stat"
@@ -43,6 +42,12 @@ def json_stat(table: CountTable) -> Pieces:
     content["note"] = [f"Cells that have {no_value} have no records.", *notes]
     values = TextRows(_unclosed(content) + ',"value":{', "}", between=",")
     return chain(values.written(_numbered(table)), _status(table))
+
+
+def values_in_order(head: str, table: CountTable) -> Pieces:
+    """A dataset with the value of each cell, after the text of an object without its closing brace."""
+    values = TextRows(head + ',"value":[', "]", between=",")
+    return chain(values.written(counts_of(table.with_zeros, "null")), _status(table))
 
 
 def _numbered(table: CountTable) -> Chunks:
@@ -68,7 +73,8 @@ def _chunks(table: CountTable, *, withheld: bool) -> Iterator[tuple[Codes, Count
             yield codes[rows], counts[rows]
 
 
-def _dimension(dimension: Dimension) -> dict[str, object]:
+def dimension_of(dimension: Dimension) -> dict[str, object]:
+    """A dimension with its texts."""
     called = dict(zip(dimension.categories, dimension.labels, strict=True))
     texts: dict[str, object] = {
         "label": dimension.label,
@@ -81,7 +87,8 @@ def _dimension(dimension: Dimension) -> dict[str, object]:
     return texts
 
 
-def _extension(table: CountTable) -> dict[str, object]:
+def extension_of(table: CountTable) -> dict[str, object]:
+    """The source, and what JSON-stat has no words for."""
     about = table.about
     rest: dict[str, object] = {w: text for w, text in about.given.items() if w not in ("source", "notes")}
     rest |= {} if table.is_exact else {"measure": table.measure}

@@ -16,6 +16,7 @@ from sdc import run_format as names
 from sdc.verify.core.levels import CORRUPT, check
 from sdc.verify.published.formats import Cells, as_it_was, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
+from sdc.verify.published.pxapi import is_of_api
 from sdc.verify.published.signed import check_signature, check_statement, check_sums, digest_of
 from sdc.verify.published.texts import check_texts, texts_by
 
@@ -107,7 +108,7 @@ def _checks_of_tables(folder: Path, metadata: dict[str, Any]) -> Iterator[tuple[
     for one in resources:
         with _reading(one["path"]):
             check_formats(folder.joinpath, [one], found_tables)
-    compared = [one["format"] for one in resources if one in tables or one["path"] == names.WORKBOOK]
+    compared = [one["format"] for one in resources if one in tables or one["path"] == names.WORKBOOK or is_of_api(one)]
     formats = [format for format in dict.fromkeys(compared) if format != "csvw"]  # it describes the CSV file
     yield "formats", f"{len(found_tables)} tables have the same counts in {', '.join(formats) or 'all formats'}"
     yield "totals", f"{len(found_tables)} tables come to {metadata['records']:,} records, as {names.METADATA} says"

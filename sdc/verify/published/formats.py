@@ -15,6 +15,7 @@ from zipfile import BadZipFile, ZipFile
 
 from sdc import run_format as names
 from sdc.verify.core.levels import check
+from sdc.verify.published.pxapi import is_of_api
 
 Cell = tuple[str, ...]  # by names, totals included
 Cells = dict[Cell, int | None]  # None if suppressed
@@ -88,6 +89,11 @@ def check_formats(
             check(found.keys() == sheets.keys(), f"{path} has other sheets")
             for sheet, own in found.items():
                 require_same(own, sheets[sheet], path)
+        elif is_of_api(file) and path.name == names.PX_DATA:
+            stem = json.loads(path.read_text(encoding="utf-8"))["extension"]["px"]["matrix"]
+            check(stem in expected_tables, f"{path} is of no table that is there as CSV or Parquet")
+            variables, rows = _json_stat(path)
+            require_same((variables, _once(rows)), stem, path)
         elif names.SUB_TABLE in file and (cells := read_cells(path, str(file["format"]))) is not None:
             require_same(cells, stem_of(file["path"]), path)
 
@@ -116,7 +122,8 @@ def _number(text: str) -> int | None:
 
 def _json_stat(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
     content = json.loads(path.read_text(encoding="utf-8"))
-    categories = [content["dimension"][v]["category"]["index"] for v in content["id"]]
+    variables = variables_of(content)
+    categories = [[*content["dimension"][v]["category"]["index"]] for v in variables]
     values, status = content["value"], content.get("status", {})
     check({*status.values()} <= {names.CONFIDENTIAL}, "it has a status other than that of suppressed cells")
     listed = dict(enumerate(values)) if isinstance(values, list) else {int(key): n for key, n in values.items()}
@@ -124,7 +131,18 @@ def _json_stat(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]
     listed |= dict.fromkeys(map(int, status))
     sizes = [*map(len, categories)]
     check(all(0 <= place < prod(sizes) for place in listed), "it numbers a cell that it has not")
-    return content["id"], ((_cell(place, categories, sizes), n) for place, n in listed.items())
+    return variables, ((_cell(place, categories, sizes), n) for place, n in listed.items())
+
+
+def variables_of(content: Mapping[str, Any]) -> list[str]:
+    """The dimensions of a dataset of JSON-stat that are variables, not contents or time."""
+    roles = {v for own in content.get("role", {}).values() for v in own}
+    for v, size in zip(content["id"], content["size"], strict=True):
+        index = content["dimension"][v]["category"]["index"]
+        in_order = not isinstance(index, dict) or [*index.values()] == [*range(len(index))]
+        check(size == len(index) and in_order, f"the categories of {v} are not numbered in their order")
+        check(v not in roles or size == 1, f"{v} has more than one category")
+    return [v for v in content["id"] if v not in roles]
 
 
 def _cell(place: int, categories: list[list[str]], sizes: list[int]) -> Cell:

@@ -47,7 +47,7 @@ def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
     found.feed(page)
     for file in metadata["resources"]:
         tables.setdefault(tuple(file.get(names.SUB_TABLE, ["no table"])), []).append(file)
-    others = {file["path"] for file in tables.pop(("no table",), [])}
+    others = {file["path"] for file in tables.pop(("no table",), []) if names.is_shown(file["path"])}
     links = {*others, names.METADATA, names.CATALOGUE, names.SUMS}
     if found.links != links or len(found.rows) != 1 + len(tables):
         return "lists other tables or files than its metadata"

@@ -16,7 +16,8 @@ from sdc.verify.core.proof import EvidenceFolder, Fact, folded, is_within
 from sdc.verify.core.weighted import Totals, read_totals, rounded
 from sdc.verify.published.formats import Cell, Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
-from sdc.verify.published.signed import check_signature, check_statement, check_sums, key_of
+from sdc.verify.published.pxapi import is_of_api
+from sdc.verify.published.signed import check_signature, check_statement, check_sums, files_below, key_of
 from sdc.verify.published.texts import check_texts, texts_by, texts_in
 
 
@@ -34,11 +35,11 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     # a level tried for recoding may follow from an earlier publication
     evidence.hidden -= evidence.tried.intersection([v for of in public for v in evidence.levels.finest(of)])
     listed_cells = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
-    others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
+    others = [one for one in metadata["resources"] if one["path"] in names.OF_ALL_TABLES or is_of_api(one)]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
     listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
-    check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
+    check(files_below(evidence.path.parent) <= listed, "a file is no table that it lists")
     # computed once for all files of a sub-table
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))
     for file in [*listed_tables, *others]:

@@ -32,11 +32,20 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def files_below(folder: Path) -> set[str]:
+    """The paths of everything in a folder, except the folders that have something."""
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_symlink() or not (path.is_dir() and any(path.iterdir()))
+    }
+
+
 def check_sums(folder: Path) -> Digests:
     """The checksums list every other file with its digest, and no more; return them."""
     lines = (folder / names.SUMS).read_text(encoding="utf-8").splitlines()
     listed = {name: sha for sha, _, name in (line.partition("  ") for line in lines)}
-    there = {path.name: path for path in folder.iterdir() if path.name not in names.OF_SUMS}
+    there = {name: folder / name for name in files_below(folder) if name not in names.OF_SUMS}
     for name in sorted(listed.keys() | there.keys()):
         check(name in listed, f"{name} is not listed in {names.SUMS}; take it out, or find out where it is from")
         check(name in there, f"{name} is listed in {names.SUMS} and is not there; get it again")

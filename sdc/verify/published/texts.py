@@ -13,7 +13,8 @@ from xml.etree import ElementTree
 
 from sdc import run_format as names
 from sdc.verify.core.levels import check
-from sdc.verify.published.formats import as_it_was, px_statements, read_structure, sheets_of, stem_of
+from sdc.verify.published.formats import as_it_was, px_statements, read_structure, sheets_of, stem_of, variables_of
+from sdc.verify.published.pxapi import ApiTable, check_api
 
 # title or titles; facts and notes; label, note, unit and category labels of each variable
 Texts = namedtuple("Texts", "titles about variables")
@@ -57,18 +58,21 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
     """Every file has the texts of its table, or of all tables; the dictionary may have levels too."""
     more = [(names.TOTAL, names.TOTAL)] if metadata.get(names.TOTALS) else []
     listed = {v: (label, note, [*called, *more]) for v, (label, note, called) in own.variables.items()}
-    titles, notes = dict[str, str](), _plain(own.about)
+    titles, notes, of_tables = dict[str, str](), _plain(own.about), dict[tuple[str, ...], ApiTable]()
     for file in (one for one in metadata["resources"] if names.SUB_TABLE in one):
         base, path = file.get(names.IN_PART, {}).get(names.ROUNDED_TO), file["path"]
         of_all, also = own.titles[0], {f"{_ROUNDED.format(base)}are not exact."} if base else set[str]()
         title = f"{of_all}: {', '.join(listed[v][0] for v in file[names.SUB_TABLE])}"
         titles[stem_of(path)] = title + (f" (counts rounded to multiples of {base})" if base else "")
         notes |= also
+        variables = {v: listed[v] for v in file[names.SUB_TABLE]}
+        of_tables[(*file[names.SUB_TABLE],)] = ApiTable(titles[stem_of(path)], _plain(own.about) | also, variables)
         if (reader := _READERS.get(file["format"])) is not None and not path.endswith(names.SDMX_CSV):
             found = reader(file_of(path))
-            expected = {titles[stem_of(path)]}, _plain(own.about) | also, {v: listed[v] for v in file[names.SUB_TABLE]}
+            expected = {titles[stem_of(path)]}, _plain(own.about) | also, variables
             same = ({*found.titles}, _plain(found.about), found.variables) == expected
             check(same, f"{path} has other labels, titles or texts than the config")
+    check_api(file_of, metadata, of_tables, _json_stat, _plain)
     with file_of(names.DICTIONARY).open(encoding="utf-8", newline="") as file:
         _check_dictionary([*csv.reader(file, strict=True)], own.variables, metadata, names.in_csv)
     if any(one["path"] == names.WORKBOOK for one in metadata["resources"]):
@@ -77,8 +81,8 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
         same = [row[1] for row in rows if len(row) > 1] == [*titles.values()]
         same = same and _plain(row[0] for row in rows if len(row) == 1) == notes
         check(same, f"{names.WORKBOOK} has other titles or texts than the config")
-        of_tables = {v: listed[v] for v in texts_by(metadata).variables}
-        _check_dictionary(sheets["Data dictionary"], of_tables, metadata, str)
+        shown = {v: listed[v] for v in texts_by(metadata).variables}
+        _check_dictionary(sheets["Data dictionary"], shown, metadata, str)
     lines = file_of(names.GUIDE).read_text(encoding="utf-8").splitlines()
     statements = {*lines, *(_KIND.sub("", line, count=1) for line in lines)}
     same = lines[0].startswith(f"{own.titles[0]}: {len(titles)} ") and {*own.about} <= statements
@@ -111,13 +115,13 @@ def _check_dictionary(
 
 def _json_stat(path: Path) -> Texts:
     content, variables = json.loads(path.read_text(encoding="utf-8")), dict[str, Any]()
-    for v, size in zip(content["id"], content["size"], strict=True):
+    for v in variables_of(content):
         one = content["dimension"][v]
         index, called = one["category"]["index"], one["category"]["label"]
-        check(size == len(index) and called.keys() == {*index}, f"{v} has other labels than categories")
+        check(called.keys() == {*index}, f"{v} has other labels than categories")
         note, unit = "".join(one.get("note", ())), one.get("extension", {}).get("unit")
         variables[v] = _texts_of(v, one["label"], note, unit, ((c, called[c]) for c in index))
-    more = {key: text for key, text in content.get("extension", {}).items() if key not in ("measure", "status")}
+    more = {key: text for key, text in content.get("extension", {}).items() if key not in ("measure", "status", "px")}
     about = [content.get("source", ""), *more.values(), *content.get("note", ())]
     return Texts([content["label"]], filter(None, about), variables)
 

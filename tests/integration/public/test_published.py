@@ -206,7 +206,7 @@ def test_no_file_of_a_folder_is_passed_over(tmp_path: Path, published: Path, oth
     with pytest.raises(InputError, match=f"{other.split('/')[0]} is no CSV, Parquet.*keep nothing else in their"):
         read_published(plain)
     shutil.rmtree(plain)
-    with pytest.raises(InputError, match=f"has {other.split('/')[0]}, which datapackage.json does not list"):
+    with pytest.raises(InputError, match=f"has {other}, which datapackage.json does not list"):
         read_published(published)
 
 

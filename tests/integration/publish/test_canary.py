@@ -19,6 +19,7 @@ from sdc.executor import IN_PROCESS
 from sdc.publish.formats import FORMATS
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
+from tests.helpers.folders import contents
 from tests.integration.verify.signing import new_key
 
 NAME, CATEGORY, PLACE, KEY, ASIDE = "kanarie", "zeisig", "stieglitz", "girlitz", "dompfaff"
@@ -96,10 +97,10 @@ def texts(name: str, content: bytes) -> Iterator[str]:
 
 def found_in(folder: Path, secrets: Sequence[str]) -> list[tuple[str, str]]:
     return [
-        (path.name, secret)
-        for path in sorted(folder.iterdir())
+        (name, secret)
+        for name, content in sorted(contents(folder).items())
         for secret in secrets
-        if any(secret.lower() in text.lower() for text in texts(path.name, path.read_bytes()))
+        if any(secret.lower() in text.lower() for text in texts(name, content))
     ]
 
 

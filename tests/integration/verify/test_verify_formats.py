@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +17,7 @@ from sdc.model.errors import ReleaseError
 from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.formats.xlsx import xlsx
 from sdc.stages.verified import verify_run
+from sdc.storage.run_folder import write_json
 from sdc.verify.published.formats import read_cells, read_sheets
 from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
 from tests.integration.verify.forging import (
@@ -92,7 +94,7 @@ def test_a_workbook_is_read_sheet_by_sheet(table: CountTable) -> None:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return yearbook(tmp_path_factory.mktemp("yearbook"))
+    return yearbook(tmp_path_factory.mktemp("yearbook"), period="1981", source="a study", licence="CC-BY-4.0")
 
 
 def hashed_anew(run: Path) -> None:
@@ -101,7 +103,7 @@ def hashed_anew(run: Path) -> None:
 
 def replaced(end: str, pattern: str, by: str) -> Corruption:
     """The first place in the file of the sub-table in part, or of all tables, that is so."""
-    return in_turn(replacing(f"release/*{end}", pattern, by), hashed_anew)
+    return in_turn(replacing(f"release/{end}" if "/" in end else f"release/*{end}", pattern, by), hashed_anew)
 
 
 def shown_in_workbook(run: Path) -> None:
@@ -117,7 +119,18 @@ def shown_in_workbook(run: Path) -> None:
     hashed_anew(run)
 
 
-OTHER = "has other cells than the table has as CSV or Parquet"
+def one_document_fewer(run: Path) -> None:
+    """And no file names it."""
+    path = "pxapi/v2/tables/area-sex/index.html"
+    (run / "release" / path).unlink()
+    content = json.loads((run / "release" / "datapackage.json").read_text())
+    content["resources"] = [one for one in content["resources"] if one["path"] != path]
+    write_json(run / "release" / "datapackage.json", content)
+    hashed_anew(run)
+
+
+OTHER, TEXTS = "has other cells than the table has as CSV or Parquet", "has other labels, titles or texts"
+API = "pxapi/v2/tables/area-age/{}"
 FORGED: Corruptions = {
     "json-stat shows a count": (replaced("_area-age.json", "null", "1"), "a suppressed cell has a value"),
     "json-stat has another": (replaced("_area-age.json", r'"value":\[([0-9])', r'"value":[9\1'), OTHER),
@@ -132,6 +145,24 @@ FORGED: Corruptions = {
     "sdmx says that it is free": (replaced("_area-age.sdmx.csv", ",,C\n", ",,F\n"), "a suppressed cell has a value"),
     "sdmx has other codes": (replaced("_area-age.sdmx.xml", 'id="age01"', 'id="age1"'), "age01|other cells"),
     "a workbook shows a count": (shown_in_workbook, OTHER),
+    "pxapi shows a count": (replaced(API.format("data"), "null", "1"), "a suppressed cell has a value"),
+    "pxapi has another": (replaced(API.format("data"), r'"value":\[([0-9])', r'"value":[9\1'), OTHER),
+    "pxapi numbers otherwise": (replaced(API.format("data"), ":0,", ":1,"), "are not numbered in their order"),
+    "pxapi hides a variable": (
+        replaced(API.format("data"), r'"time":\["Tid"', r'"time":["age"'),
+        "more than one category",
+    ),
+    "pxapi has another label": (replaced(API.format("data"), '"label":"area"', '"label":"place"'), TEXTS),
+    "pxapi has another period": (replaced(API.format("data"), ':"1981"', ':"1982"'), TEXTS),
+    "pxapi counts other things": (replaced(API.format("data"), '"count":"count"', '"count":"euros"'), TEXTS),
+    "pxapi is of another table": (replaced(API.format("data"), 'tableid":"area-age', 'tableid":"area-sex'), TEXTS),
+    "its metadata differ": (replaced(API.format("metadata"), "area03", "area3"), "is not that of its data"),
+    "its list has other tables": (replaced("pxapi/v2/tables/index.html", '"id":"', '"id":"x'), "has other tables"),
+    "its list says more": (replaced("pxapi/v2/tables/index.html", '"source":"', '"source":"x'), "in another way"),
+    "its list says more pages": (replaced("pxapi/v2/tables/index.html", 'totalPages":1', 'totalPages":2'), "one page"),
+    "its entry differs": (replaced(API.format("index.html"), '"Annual"', '"Other"'), "is not the entry of"),
+    "its licence is another": (replaced("pxapi/v2/config", '"license":"', '"license":"x'), "another licence or source"),
+    "its documents are fewer": (one_document_fewer, "has other documents than there are tables"),
     "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),
 }
 

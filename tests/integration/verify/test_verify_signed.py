@@ -67,7 +67,7 @@ def honest(place: Path) -> Path:
 
 def test_the_statement_is_of_every_file_and_tells_no_setting(honest: Path) -> None:
     statement = statement_of(honest / STATEMENT)
-    files = {path.name for path in (honest / "release").iterdir()}
+    files = {*contents(honest / "release")}
     signed = {"SHA256SUMS.sig", "SHA256SUMS.pub", "statement.intoto.jsonl"}
     assert {one["name"]: one["digest"]["sha256"] for one in statement["subject"]} == {
         name: sha(honest / "release" / name) for name in files - signed
@@ -134,7 +134,8 @@ def signed_anew(run: Path, change: Callable[[Statement, Statement], object] = la
     """What somebody else signs, of the files as they are, with what they say otherwise in the statements."""
     file = new_key(run.parent / "other.pem")
     key, statements = SigningKey.read(file), [statement_of(run / name) for name in (STATEMENT, CONFIDENTIAL)]
-    sums = "".join(f"{sha(path)}  {path.name}\n" for path in sorted((run / "release").iterdir()) if is_listed(path))
+    folder = run / "release"
+    sums = "".join(f"{sha(folder / name)}  {name}\n" for name in sorted(contents(folder)) if is_listed(folder / name))
     (run / "release" / "SHA256SUMS").write_text(sums)
     (run / "release" / "SHA256SUMS.sig").write_text(key.signature(sums.encode()))
     (run / "release" / "SHA256SUMS.pub").write_text(key.public)
@@ -283,9 +284,11 @@ def release(honest: Path, place: Path, tmp_path: Path) -> Path:
 def test_readers_verify_what_was_published(release: Path, place: Path) -> None:
     found = checks(release, place / "key.pub")
     assert [*found] == ["signature", "files", "statement", "page", "formats", "totals", "texts", "tables"]
-    assert f"{len([*release.iterdir()]) - 4} are as SHA256SUMS lists them" in found["files"]
+    assert f"{len(contents(release)) - 4} are as SHA256SUMS lists them" in found["files"]
     assert VERSION in found["statement"]
-    assert found["formats"] == "6 tables have the same counts in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx"
+    assert (
+        found["formats"] == "6 tables have the same counts in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx, pxapi"
+    )
     assert "6 tables come to 1,841 records" in found["totals"]
     assert "6 agree" in found["tables"]
 
@@ -410,7 +413,7 @@ def test_what_is_in_part_is_verified_as_far_as_it_tells(place: Path, tmp_path: P
     run = yearbook(tmp_path, totals=True, signing_key=str(place / "key.pem"))
     found = checks(run / "release", place / "key.pub")
     assert re.fullmatch("[1-9][0-9]* agree with each other; 1 suppressed or rounded: see sdc check", found["tables"])
-    assert found["formats"].endswith("in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx")
+    assert found["formats"].endswith("in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx, pxapi")
 
 
 def test_totals_of_weights_are_compared_and_not_added_up(place: Path, tmp_path: Path) -> None:
