@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import FRACTIONAL
 from sdc.config.given import require_names
 from sdc.data.reading import TableLike, table_of
@@ -18,6 +17,7 @@ from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.super_cell import SuperCellBounds, SuperCells
 from sdc.model.weights import RecordWeights
+from sdc.risk.bounds_in_units import bounds_in_units
 from sdc.stages.answers import chosen_cells, super_cells
 from sdc.stages.resolved import Public, known_of
 
@@ -53,7 +53,8 @@ def cell_bounds(
     small_count : int, default 2
         Cells of 1 up to this count are at risk.
     method : str, default "auto"
-        Of `sdc.bounds`: "decomposable", "reducible", "shuttle", "collapse" or another; "auto" chooses.
+        Of `sdc.bounds`: "decomposable", "reducible", "shuttle", "collapse" or another; "auto" is a formula where one
+        gives sharp bounds, else `sharp_bounds` with a budget of 10 seconds.
     executor : Executor
         Where the units of work run.
 
@@ -71,7 +72,7 @@ def cell_bounds(
 
     Notes
     -----
-    Bounds of a decomposable release are exact and closed; others cost a linear program for each end.
+    Bounds of a decomposable release are exact and closed; others cost at most the budget. `exact` says which are sharp.
 
     References
     ----------

@@ -90,14 +90,14 @@ def bounds(
         ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(help="auto (default), which uses a run's certificate; or a method")
+        str | None, typer.Option(help="auto (default): all methods, within the budget; or a method")
     ] = None,
     fractional: Annotated[
         bool, typer.Option("--fractional", help="Bounds over tables of real numbers, by linear programs.")
     ] = False,
     sharp: Annotated[
         bool,
-        typer.Option("--sharp", help="Tighten both ends by all methods, starting from a run's results."),
+        typer.Option("--sharp", help="Tighten both ends for 600 seconds by default, not for 10."),
     ] = False,
 ) -> CommandResult:
     """Compute bounds of cells, or of sums of cells, given a release."""
@@ -109,22 +109,22 @@ def bounds(
 
     if sharp and method is not None:
         raise ConfigError(f"--sharp with --method {method}: sharp bounds use all methods; omit one")
-    if "sharp_seconds" in settings and not sharp:
-        raise ConfigError("--seconds is for sharp bounds; add --sharp, or omit it")
-    if "sharp_seconds" in settings:
+    which, is_budget = _chosen_cells(cells), "sharp_seconds" in settings
+    if is_budget and (fractional or isinstance(which, list) or method not in (None, "auto")):
+        raise ConfigError("--seconds is for sharp bounds of single cells by all methods; omit it, or the other options")
+    if is_budget:
         settings = {"assessment": "sharp", **settings}
-    which = _chosen_cells(cells)
     if fractional or isinstance(which, list):
         _check_of_sums(sharp, fractional, method)
     source = read_input_or_incomplete(path, settings, release, "bounds")
     if isinstance(source, Incomplete):
-        if sharp or method is not None:
+        if sharp or is_budget or method is not None:
             raise ConfigError("bounds of a table with suppressed counts have one method; omit --sharp and --method")
         sums = source.bounds(which, small_count=settings.get("risk.small_count", 2), fractional=fractional)
         facts = super_cell_facts(None, sums, source.schema)
     else:
         held, small = source.public(release), source.small_count
-        budget = source.config.sharp_seconds or SHARP_SECONDS if sharp else None
+        budget = source.config.sharp_seconds or SHARP_SECONDS if sharp or is_budget else None
         with executor_of(source) as executor:
             if fractional or isinstance(which, list):
                 sums = super_cells(source.table, held, which, small, FRACTIONAL if fractional else method, executor)

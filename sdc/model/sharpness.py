@@ -17,22 +17,32 @@ from sdc.model.release import Release, release_facts
 from sdc.model.schema import Schema
 
 ByMethod = Mapping[str, int]
-# of a reference core: the default for sharp bounds, of a command and within a build
-SHARP_SECONDS, BUILD_SECONDS = 600.0, 30.0
+# of a reference core: the default for sharp bounds, of the method auto, of `--sharp`, and within a build
+AUTO_SECONDS, SHARP_SECONDS, BUILD_SECONDS = 10.0, 600.0, 30.0
+LEAST_SECONDS = 0.01  # less ends within the first round
 
 
 @dataclass(frozen=True, eq=False)
 class EndMethods:
-    """(n, 2) names of the methods of the lower and upper ends of cells, for outer and inner intervals."""
+    """(n, 2) names of the methods of the lower and upper ends of cells, for outer and inner intervals.
+
+    seconds  the budget, if it ended the search
+    """
 
     outer: npt.NDArray[np.str_]
     inner: npt.NDArray[np.str_]
+    seconds: float | None = None
 
     @staticmethod
-    def named(methods: Sequence[str], outer: npt.NDArray[np.uint8], inner: npt.NDArray[np.uint8]) -> EndMethods:
+    def named(
+        methods: Sequence[str],
+        outer: npt.NDArray[np.uint8],
+        inner: npt.NDArray[np.uint8],
+        seconds: float | None = None,
+    ) -> EndMethods:
         """From (n, 2) indices of the names."""
         names = np.array(methods)
-        return EndMethods(names[outer], names[inner])
+        return EndMethods(names[outer], names[inner], seconds)
 
 
 @dataclass(frozen=True)
@@ -97,4 +107,5 @@ def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, sc
         return {**facts, "cells": rows({**named, **ends})}
     sharpness = Sharpness.of(bounds, by)
     cells = rows({**named, **ends, "outer_by": by.outer, "inner_by": by.inner})
-    return {**facts, "cells": cells, "sharpness": {**plain(Sharpness, sharpness), "text": sharpness.text}}
+    text = sharpness.text + (f"; the budget of {by.seconds:g} s has ended" if by.seconds is not None else "")
+    return {**facts, "cells": cells, "sharpness": {**plain(Sharpness, sharpness), "text": text}}

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.in_units import bounds_in_units
 from sdc.config.earlier import EarlierConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import graph
@@ -29,6 +28,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, refinement, related, with_levels
 from sdc.public.system import InconsistentError, System, require_agreement
+from sdc.risk.bounds_in_units import bounds_in_units
 from sdc.risk.min_width import MinWidth
 from sdc.solve.integer import IntegerSystem
 

@@ -29,6 +29,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.named import Named
 from sdc.model.schema import Schema
+from sdc.model.sharpness import LEAST_SECONDS
 from sdc.model.table import Codes, Table, partition_edges, partitions_of
 from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, most_steps, seek
@@ -65,12 +66,14 @@ class SharpBounds(Named):
     bounds              of the cells asked for, in their order: sharp where outer and inner are the same
     outer_by, inner_by  (n, 2) uint8 index into METHODS, for each end
     proof               differences of the components by which inner ends are reached, as certificates have them
+    is_ended            whether the budget ended the search before all methods were tried
     """
 
     bounds: CellBounds
     outer_by: Labels
     inner_by: Labels
     proof: Proof
+    is_ended: bool = False
 
     @property
     def headline(self) -> str:
@@ -173,8 +176,11 @@ def sharp_bounds(
     workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given twice or does
     not fit the table; ReleaseError for knowledge of another table.
     """
-    if not seconds > 0:
-        raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
+    if not seconds >= LEAST_SECONDS:
+        raise InputError(
+            f"the budget of sharp bounds is {seconds} seconds, which ends within the first round; give at least "
+            f"{LEAST_SECONDS}"
+        )
     knowledge.check_is_of(table)
     search = _SharpSearch(table, knowledge, _different(table, cells), start, proof, cells_per_slice)
     search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))
@@ -401,7 +407,7 @@ class _SharpSearch:
         pool = WitnessPool(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
         self.support = Support(knowledge, pool if proof is None else pool.learnt(proof, knowledge), cells_per_slice)
         self.parts = [_Sharpened.of(component) for component in self.support.open]
-        self.known = _known_outer(table, cells, start)
+        self.known, self.is_ended = _known_outer(table, cells, start), False
         self._settle()
 
     def run(self, work: _Work) -> None:
@@ -412,6 +418,8 @@ class _SharpSearch:
                 for step in turn.steps:
                     if work.left > 0 and most_steps(step.method, step.effort) <= work.left:
                         self._seek(work, step, rows)
+                    else:
+                        self.is_ended = bool(self.open.any())
 
     def _batches(self, part: _Sharpened, turn: SharpRound) -> Iterator[CellRows]:
         rows = part.narrowest_first(np.flatnonzero(self._wanted(part).any(axis=1)))
@@ -493,7 +501,7 @@ class _SharpSearch:
         used = np.unique(np.concatenate([outer_by, inner_by]))
         method = " + ".join(METHODS[label] for label in used.tolist() if label != TRUE_TABLE) or METHODS[EXPLICIT]
         bounds = CellBounds(self.cells, self.counts, self.outer, self.inner, method)
-        return SharpBounds(bounds, outer_by, inner_by, self.support.proof())
+        return SharpBounds(bounds, outer_by, inner_by, self.support.proof(), self.is_ended)
 
     @property
     def _labels(self) -> tuple[Labels, Labels]:

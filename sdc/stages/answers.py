@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sdc.bounds.in_units import bounds_in_units
+from sdc.bounds.method import quick_bounds
 from sdc.bounds.super_cells import super_cells_in_units
 from sdc.canonical import digest_of
 from sdc.checkpoint import NO_CHECKPOINT, Arrays, Checkpoint
@@ -26,7 +26,7 @@ from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
-from sdc.model.sharpness import EndMethods
+from sdc.model.sharpness import AUTO_SECONDS, EndMethods
 from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
 from sdc.model.table import Codes, Table
 from sdc.paths import checked_path
@@ -35,6 +35,7 @@ from sdc.public.attack import Attack, ReconstructionMethod, attack_on, guesses
 from sdc.public.check import read_all
 from sdc.public.public_tables import public_tables
 from sdc.public.relation import relations_given
+from sdc.risk.bounds_in_units import bounds_in_units
 from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
 from sdc.run_format import MANIFEST, POSTERIOR, RELEASE
 from sdc.stages.build import Say
@@ -99,18 +100,20 @@ def bounded(
 ) -> tuple[CellBounds, EndMethods | None]:
     """Return bounds of cells, and the method of each end if known.
 
-    With seconds, bounds are sharpened. Without, a run's at-risk cells have the bounds of its sharp assessment, if any;
-    and under the run's own release, "auto" also uses its certificate. Errors as `cell_bounds` and `sharp_bounds`;
-    RunFolderError if the run was changed.
+    "auto" sharpens bounds for these seconds. Without seconds, a run's at-risk cells under its own release have the
+    bounds of its sharp assessment, if any; others have quick bounds, or are sharpened within `AUTO_SECONDS`. Errors as
+    `cell_bounds` and `sharp_bounds`; RunFolderError if the run was changed.
     """
     chosen = chosen_cells(source.table, cells, small_count)
-    if seconds is not None:
-        return _sharpened(source, known, chosen, seconds, executor, say)
-    is_own = method == "auto" and known.release == source.released
-    if is_own and cells == "at-risk" and (assessed := source.assessed(small_count)) is not None:
-        return assessed
-    found = bounds_in_units(source.table, known, chosen, method, executor)
-    return source.certified(found, small_count) if is_own else found, None
+    if method != "auto":
+        return bounds_in_units(source.table, known, chosen, method, executor), None
+    if seconds is None:
+        is_own = cells == "at-risk" and known.release == source.released
+        if is_own and (assessed := source.assessed(small_count)) is not None:
+            return assessed
+        if (quick := quick_bounds(source.table, known, chosen)) is not None:
+            return quick, None
+    return _sharpened(source, known, chosen, seconds or AUTO_SECONDS, executor, say)
 
 
 def _sharpened(
@@ -118,24 +121,29 @@ def _sharpened(
 ) -> tuple[CellBounds, EndMethods]:
     """Sharpen bounds, starting from a run's results under its own release; finished parts are saved until the end."""
     start, proof = source.start if known.release == source.released else (None, None)
-    checkpoint = checkpoint_of(source, known, cells, seconds, say)
-    if checkpoint.above is None:
-        say(f"bounds: no checkpoint for {source.name}, which is not a run or config; an interrupt loses all work")
-    elif checkpoint.found:
+    is_short = seconds <= AUTO_SECONDS
+    checkpoint = NO_CHECKPOINT if is_short else checkpoint_of(source, known, cells, seconds, say)
+    if checkpoint.found:
         say(f"bounds: continues after {len(checkpoint.found)} saved parts")
-    found = sharp_bounds(
-        source.table,
-        known,
-        cells,
-        seconds=seconds,
-        start=start,
-        proof=proof,
-        executor=executor,
-        kept=checkpoint.found,
-        on_part=keeping(checkpoint),
-    )
+    try:
+        found = sharp_bounds(
+            source.table,
+            known,
+            cells,
+            seconds=seconds,
+            start=start,
+            proof=proof,
+            executor=executor,
+            kept=checkpoint.found,
+            on_part=keeping(checkpoint),
+        )
+    except KeyboardInterrupt:
+        if checkpoint.above is None:
+            say(f"bounds: nothing is kept of {source.name}, interrupted")
+        raise
     checkpoint.remove()
-    return found.bounds, EndMethods.named(METHODS, found.outer_by, found.inner_by)
+    ended = seconds if found.is_ended else None
+    return found.bounds, EndMethods.named(METHODS, found.outer_by, found.inner_by, ended)
 
 
 def keeping(checkpoint: Checkpoint) -> OnPart:

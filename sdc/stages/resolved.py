@@ -40,7 +40,6 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.search.constraints import named as sub_tables
@@ -239,19 +238,6 @@ class ResolvedInput:
         evaluator = RiskEvaluator(self.table, self.known, criteria, effort=effort, before=before, witnesses=witnesses)
         return evaluator.evaluate(release).assessment.named_by(self.table.schema)
 
-    def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
-        """Narrow bounds by the feasible tables of a run's certificate.
-
-        RunFolderError if the certificate is of another release, or was changed.
-        """
-        if self.released is None:
-            return bounds
-        _, certificate = self._certificate()
-        places = self.table.schema.keys.matching(bounds.cells, self.table.codes[self.table.at_risk(small_count)])
-        known, old = certificate.knowledge, bounds.rows(places)
-        inner = support_of(certificate.proof, self.table, small_count, known).inner
-        return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
-
     @property
     def besides(self) -> tuple[Knowledge, Knowledge]:
         """What is public with a single table: all of it, and the part without suppressed tables.
@@ -294,7 +280,9 @@ class ResolvedInput:
 
     @property
     def start(self) -> tuple[CellBounds | None, Proof]:
-        """The run's results under its release, as a start for sharper bounds; errors as `certified`.
+        """The run's results under its release, as a start for sharper bounds.
+
+        RunFolderError if the certificate is of another release, or was changed.
 
         Bounds of the assessed at-risk cells, and the tables of the certificate.
         """
@@ -303,7 +291,7 @@ class ResolvedInput:
         return bounds, certificate.proof
 
     def assessed(self, small_count: int) -> tuple[CellBounds, EndMethods] | None:
-        """Return bounds of a run's sharp assessment, or None; errors as `certified`."""
+        """Return bounds of a run's sharp assessment, or None; errors as `start`."""
         if self.released is None:
             return None
         stage, certificate = self._certificate()
@@ -323,7 +311,7 @@ class ResolvedInput:
         return self.build.made
 
     def _certificate(self) -> tuple[str, Certificate]:
-        """Return the run's latest certificate and its stage; RunFolderError as `certified`."""
+        """Return the run's latest certificate and its stage; RunFolderError as `start`."""
         folder = self._made.folder
         stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
         require_recorded(folder, stage)

@@ -91,7 +91,8 @@ def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> N
             )
             for seconds in ("0", "-1", "nan", "inf")
         ),
-        (["bounds", CZECH, "--release", "A*B", "--seconds", "5"], r"--seconds is for sharp bounds; add --sharp"),
+        (["bounds", CZECH, "--release", "A*B", "--method", "nested", "--seconds", "5"], r"--seconds is for sharp"),
+        (["bounds", CZECH, "--release", "A*B", "--seconds", "0.001"], r"0\.001 seconds, which ends within the"),
         (["bounds", CZECH, "--release", "A*B", "--sharp", "--method", "shuttle"], r"--sharp with --method shuttle:"),
         (["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"], r"--cells is given 2 times:"),
         (["bounds", CZECH, *RELEASE, "--cells", "A=no", "--sharp"], r"--sharp is for integer counts of single cells;"),

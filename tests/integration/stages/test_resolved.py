@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -38,36 +39,29 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return built(file).folder.path
 
 
-def test_bounds_of_a_run_are_as_wide_as_its_certificate_shows(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(method, "LINEAR_ROWS", 0)
+def test_bounds_of_a_run_are_as_wide_as_its_certificate_shows(run: Path) -> None:
     subject = ResolvedInput.open(str(run))
-    alone = api.cell_bounds(subject.table, subject.public(None), small_count=1)
-    found = subject.certified(alone, 1)
+    alone = api.cell_bounds(subject.table, subject.public(None), small_count=1, method="nested")
     assert (alone.inner_width < WIDTH).any(), "a case in which nothing is to be learnt"
-    assert (found.inner_width >= WIDTH).all()
-    assert np.array_equal(found.outer, alone.outer)
-    assert found.method == f"{alone.method} + certificate"
+    for cells in ("at-risk", "all"):
+        shown = CliRunner().invoke(cli.app, ["bounds", str(run), "--cells", cells, "--seconds", "0.01", "--json"])
+        rows = [row for row in json.loads(shown.stdout)["cells"] if row["count"] == 1]
+        assert len(rows) == len(alone)
+        assert all(row["inner"][1] - row["inner"][0] >= WIDTH for row in rows)
+        assert any("given" in row["inner_by"] for row in rows)
 
-    every = subject.certified(api.cell_bounds(subject.table, subject.public(None), cells="all"), 1)
-    rows = subject.table.schema.keys.matching(every.cells, found.cells)
-    assert np.array_equal(every.inner[rows], found.inner)
 
-
-def test_the_command_shows_them(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(method, "LINEAR_ROWS", 0)
-    shown = CliRunner().invoke(cli.app, ["bounds", str(run)])
-    assert "+ certificate\n" in shown.stdout
+def test_bounds_by_a_method_or_of_another_release_use_no_certificate(run: Path) -> None:
     for asked in (["--method", "nested"], ["--release", "A*B"]):
-        assert "certificate" not in CliRunner().invoke(cli.app, ["bounds", str(run), *asked]).stdout
+        assert "given" not in CliRunner().invoke(cli.app, ["bounds", str(run), *asked]).stdout
 
 
 def test_a_certificate_that_was_changed_is_refused(run: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     subject = ResolvedInput.open(str(copy))
-    bounds = api.cell_bounds(subject.table, subject.public(None), small_count=1, method="nested")
     file = next((copy / "assessment").glob("certificate*.json"))
     file.chmod(0o600)
     file.write_text(file.read_text() + " ")
     with pytest.raises(RunFolderError, match="assessment differs from the manifest; run the build again"):
-        subject.certified(bounds, 1)
+        _ = subject.start

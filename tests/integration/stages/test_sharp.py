@@ -129,10 +129,18 @@ def test_sharp_bounds_of_a_run_go_on_from_what_it_has(proven: Build) -> None:
     assert not proven.folder.parts("bounds").exists()
 
 
-def test_of_a_table_alone_nothing_is_kept_and_it_says_so(build: Build, tmp_path: Path) -> None:
+def test_of_a_table_alone_nothing_is_kept_and_an_interrupt_says_so(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copy(build.folder.path.parents[2] / "t.csv", tmp_path)
-    answer = invoked("bounds", tmp_path / "t.csv", "--release", "A*B", "--small-count", 1, "--sharp")
-    assert "no checkpoint for " in answer.stderr
+    asked = "bounds", tmp_path / "t.csv", "--release", "A*B", "--small-count", 1, "--sharp"
+    assert "nothing is kept" not in invoked(*asked).stderr
+
+    def interrupted(*args: Any, **settings: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sdc.stages.answers.sharp_bounds", interrupted)
+    assert "t.csv, interrupted" in invoked(*asked).stderr
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 

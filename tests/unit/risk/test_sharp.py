@@ -209,10 +209,10 @@ def test_cells_without_a_record_are_named_by_their_codes(sparse_case: tuple[Tabl
 # Bad input
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_budget_of_nothing_is_refused(seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [0, -1, 0.001, float("nan")])
+def test_a_budget_below_the_first_round_is_refused(seconds: float) -> None:
     table = czech()
-    with pytest.raises(InputError, match=r"the budget of sharp bounds is .* seconds; give more than 0, or nothing is"):
+    with pytest.raises(InputError, match=r"the budget of sharp bounds is .* ends within the first round"):
         sharp_bounds(table, knows(table, frontier("AB")), table.codes, seconds=seconds)
 
 
