@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sdc.bounds import branch_and_bound
 from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.nested import frontier_bounds
+from sdc.feasible import counting
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.feasible.depth_first_kernel import UNLIMITED
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -48,12 +50,14 @@ class Enumeration(Named):
 
     lower, upper   (cells of the full table,) int64 in C order; sharp bounds if `complete`, else inner bounds, which
                    feasible tables reach
+    log10_estimate  decimal logarithm of an estimate of the number; None if it is complete, or ended at a limit
     """
 
     feasible_tables: int
     complete: bool
     lower: Counts
     upper: Counts
+    log10_estimate: float | None = None
 
     def __post_init__(self) -> None:
         self.lower.setflags(write=False)
@@ -79,9 +83,11 @@ def enumerate_tables(
     """The number of feasible tables and each cell's range over them; stops beyond `limit`.
 
     Independent blocks of the table are searched one by one: counts multiply, so a number beyond 2^64 may come at once.
-    The true table always counts for the ranges. Time is proportional to the tables of the blocks and the dead ends
-    between them, limited by `max_steps`, in equal shares for the blocks; `watch` may end it earlier, with a partial
-    result. Raises ReleaseError beyond 2,048 dense cells or for a limit or number of steps below 1.
+    A block with many tables is counted without listing them where `sdc.feasible.counting` can; its ranges come from
+    branch and bound. The true table always counts for the ranges. Otherwise time is proportional to the tables of the
+    blocks and the dead ends between them, limited by `max_steps`, in equal shares for the blocks; `watch` may end it
+    earlier, with a partial result and an estimate. Raises ReleaseError beyond 2,048 dense cells or for a limit or
+    number of steps below 1.
     """
     return enumerate_found(FeasibleTables(table, knowledge), limit, max_steps, watch)
 
@@ -96,9 +102,9 @@ def enumerate_found(
         raise ReleaseError(f"max_steps = {max_steps}; give at least 1, or none to see all")
     steps = UNLIMITED if max_steps is None else max(1, max_steps // max(1, len(found.blocks)))
     # a block alone may reach the limit; the others are still searched for their ranges
-    seen = _enumerate(found, limit or UNLIMITED, steps, watch)
+    seen = _enumerate(found, limit or UNLIMITED, steps, watch, counts=True)
     if limit is None or seen.feasible_tables <= limit:
-        return seen
+        return seen if seen.complete else replace(seen, log10_estimate=counting.estimated_log10(found))
     return Enumeration(limit, False, seen.lower, seen.upper)
 
 
@@ -148,9 +154,17 @@ def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[
 
 
 def _enumerate(
-    found: FeasibleTables, max_tables: int, max_steps: int, watch: Watch = lambda progress: True
+    found: FeasibleTables,
+    max_tables: int,
+    max_steps: int,
+    watch: Watch = lambda progress: True,
+    *,
+    counts: bool = False,
 ) -> Enumeration:
-    """Limits of tables and steps apply to each block; the number is the product over the blocks."""
+    """Limits of tables and steps apply to each block; the number is the product over the blocks.
+
+    counts  whether a block that is not listed soon is counted instead where that is possible
+    """
     lower, upper = found.equations.truth.copy(), found.equations.truth.copy()
     tables, complete, at_most = 1, True, found.at_most
     watch(EnumerationProgress(tables, 0, at_most))
@@ -159,11 +173,31 @@ def _enumerate(
         def goes_on(progress: EnumerationProgress, before: int = tables) -> bool:
             return watch(replace(progress, tables=before * max(1, progress.tables), at_most=at_most))
 
-        seen = _enumerate_block(block, max_tables, max_steps, goes_on)
+        few = min(max_steps, STEPS_AT_ONCE) if counts else max_steps
+        seen = _enumerate_block(block, max_tables, few, goes_on)
+        if few < max_steps and not seen.complete and seen.feasible_tables < max_tables:
+            seen = _counted(found, block) or _enumerate_block(block, max_tables, max_steps, goes_on)
         tables *= seen.feasible_tables
         complete &= seen.complete
         lower[block.cells], upper[block.cells] = seen.lower, seen.upper
     return Enumeration(tables, complete, lower, upper)
+
+
+def _counted(found: FeasibleTables, block: Block) -> Enumeration | None:
+    """The number of a block's tables without listing them; None where that is too much, or a range is not proven."""
+    if (number := counting.count_block(found, block)) is None:
+        return None
+    lower, upper = block.truth.copy(), block.truth.copy()
+    for place, cell in enumerate(block.cells.tolist()):
+        for end, reached in enumerate((lower, upper)):
+            outer, inner = int((found.lower, found.upper)[end][cell]), int(reached[place])
+            seen = branch_and_bound.farthest(found, branch_and_bound.MAX_STEPS, cell, end, outer, inner)
+            if seen.table is not None:
+                np.minimum(lower, seen.table[block.cells], out=lower)
+                np.maximum(upper, seen.table[block.cells], out=upper)
+            if reached[place] != seen.proven:
+                return None
+    return Enumeration(number, True, lower, upper)
 
 
 def _enumerate_block(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration
 
 DEFAULT_STEPS = 1 << 27  # without a limit: some seconds
+LISTED = 10  # decimal digits of a number of tables that can be counted one by one, in a day
 
 
 @command(INSPECT, *TABLE, "widths.threshold")
@@ -168,6 +169,8 @@ def enumerate_command(
         say("interrupted: this is the count so far")
     elif limit is None and not found.complete:
         say("the search ended after some seconds; give --limit to continue")
+    if found.log10_estimate is not None and found.log10_estimate > LISTED:
+        say(f"an estimated 10^{found.log10_estimate:.0f} tables agree: a count one by one will not end; release more")
     text = f"{many(found.feasible_tables, 'feasible table')}{'' if found.complete else ' and maybe more'}"
     return CommandResult({"feasible_tables": found.feasible_tables, "complete": found.complete}, lambda: print(text))
 

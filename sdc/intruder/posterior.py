@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.counting import count_tables
 from sdc.feasible.depth_first import MAX_CELLS
 from sdc.intruder import hypergeometric
 from sdc.intruder.cell_laws import CellLaws, Probabilities
@@ -147,7 +148,8 @@ def by_chains(
         sampling = further
         found = sampled(table, knowledge, law, cells, sampling, executor)
     equal, errors = law.equals_released(knowledge), found.standard_errors
-    return Posterior(law.name, law.alpha, CHAINS, found.laws, None, None, None, equal, (), errors, found.diagnostics)
+    tables = count_tables(table, knowledge)
+    return Posterior(law.name, law.alpha, CHAINS, found.laws, tables, None, None, equal, (), errors, found.diagnostics)
 
 
 def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, max_tables: int) -> Posterior:
@@ -159,7 +161,8 @@ def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, 
 def _by_tree(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
     laws = hypergeometric.cell_laws(table, knowledge, cells)
     exact = _exact(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
-    return replace(exact, entropy=hypergeometric.entropy(table, knowledge))
+    entropy = hypergeometric.entropy(table, knowledge)
+    return replace(exact, feasible_tables=count_tables(table, knowledge), entropy=entropy)
 
 
 def _exact(

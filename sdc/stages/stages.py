@@ -141,7 +141,7 @@ POSTERIOR = Stage(
     sections=report.posterior_settings,
     make=report.posterior,
     configured=lambda config: config.posterior,
-    version=2,
+    version=3,
 )
 UNIQUES = Stage(
     names.UNIQUES,
