@@ -194,7 +194,12 @@ def test_only_what_is_required_where_no_cell_is_at_risk() -> None:
         ),
         ("ordered", {"required_only": 1, "require": ["all:1"]}, InputError, "release.required_only = 1"),
         ("ordered", {"ended_after": {"questions": -1}}, InputError, "release.ended_after.questions = -1"),
-        ("decomposable", {"required_only": True, "require": ["all:1"]}, ConfigError, "has more than the required sub-tables"),
+        (
+            "decomposable",
+            {"required_only": True, "require": ["all:1"]},
+            ConfigError,
+            "has more than the required sub-tables",
+        ),
         ("simulatable", {"minutes": 3.0}, ConfigError, "the point that it reaches in a time may disclose"),
     ],
 )
