@@ -206,8 +206,8 @@ def config(about: PublicationConfig, cells: int, calls: int, seconds: int, forma
 
 
 def dumped(content: object) -> str:
-    """JSON that is no HTML: file hosts send a list as a page."""
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    """JSON in ASCII that is no HTML: file hosts send a list as a page, whose encoding clients guess."""
+    text = json.dumps(content, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 

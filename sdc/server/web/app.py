@@ -30,6 +30,7 @@ from sdc.server.web.connections import Connections
 from sdc.server.web.documentation import documentation_page, openapi_of
 from sdc.server.web.gateway import SESSION, Gateway
 from sdc.server.web.problems import UNAVAILABLE, Problem, denied, response_to, show_pages_by
+from sdc.server.web.pxapi import px_routes
 
 # traces have addresses and the messages of exceptions, and go wherever the environment says
 UNOBSERVED: TelemetryConfig = {
@@ -84,6 +85,7 @@ def create_app(
     signed = Signed(secret)
     _add_problems(app)
     app.include_router(routes(service, settings, access, now, runs))
+    app.include_router(px_routes(service, settings, now))
     app.include_router(_documentation(app))
     app.include_router(_sessions(access, signed, now))
     _add_pages(app, service, settings, signed)

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from sdc.report.svg import element
 from sdc.server.web.answers import FORMATS
 from sdc.server.web.bodies import HealthBody, ProblemBody, ReplyBody
+from sdc.server.web.problems import PX_PREFIX
 
 Responses = dict[int | str, dict[str, Any]]
 KEY_NAME = "key"
@@ -61,6 +62,8 @@ def documentation_page(document: dict[str, Any]) -> str:
         element("code", "Authorization: Bearer KEY"),
         "; errors are JSON with a code and a sentence. The same for programs: ",
         element("a", "OpenAPI", href="/api/openapi.json"),
+        ". Public tables are also to be had by PxWebApi 2, at ",
+        element("code", PX_PREFIX),
         ".",
     )
     sections = [_section(path, method, operation) for path, method, operation in _operations(document)]

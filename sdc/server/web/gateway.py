@@ -23,7 +23,7 @@ from sdc.events import PROBLEM, SERVER, emit
 from sdc.execution import LOOPBACK
 from sdc.server.web.access import Access, AccessError, Rate, Signed, User, visitor_of
 from sdc.server.web.connections import Connections
-from sdc.server.web.problems import PROBES, Problem, answer_problem, denied, is_for_programs
+from sdc.server.web.problems import PROBES, PX_PREFIX, Problem, answer_problem, denied, is_for_programs
 
 SESSION, BROWSER = "sdc_session", "sdc_browser"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -41,7 +41,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-OPEN_PATHS = ("/api/tables/", "/api/variables", "/api/frontier")
+OPEN_PATHS = ("/api/tables/", "/api/variables", "/api/frontier", f"{PX_PREFIX}/")
 OPEN_TO_ALL = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
 OPEN_REQUEST_HEADERS = ("If-None-Match", "If-Range", "Range")
 OPEN_HEADERS = ("Accept-Ranges", "Content-Disposition", "Content-Range", "ETag")
@@ -66,6 +66,8 @@ class Gateway:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
         # what is public to everybody may be read by pages of other sites, without keys
         self._shared = CORSMiddleware(app, ["*"], ("GET", "HEAD"), OPEN_REQUEST_HEADERS, expose_headers=OPEN_HEADERS)
+        views = ("GET", "HEAD", "POST"), ("Content-Type", *OPEN_REQUEST_HEADERS)
+        self._views = CORSMiddleware(app, ["*"], *views, expose_headers=OPEN_HEADERS)
         self._proxy_secret, self._connections = proxy_secret, connections
         self._hosts = {*LOCAL_HOSTS, urlsplit(settings.url or "").hostname}
         self._is_secure = (settings.url or "").startswith("https")
@@ -84,7 +86,7 @@ class Gateway:
             scope = {**scope, "method": "GET"}
         headers, cookies = Headers(scope=scope), HTTPConnection(scope).cookies
         browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
-        needs_one = (method not in SAFE and "authorization" not in headers) or _is_page(scope["path"])
+        needs_one = (not _is_view(scope) and "authorization" not in headers) or _is_page(scope["path"])
         given = secrets.token_urlsafe(16) if needs_one and not cookies.get(BROWSER) else ""
 
         is_open = self._settings.is_public and scope["path"].startswith(OPEN_PATHS)
@@ -112,7 +114,8 @@ class Gateway:
         try:
             address = self._admit(scope, headers, cookies, given)
             bounded.check_length(headers)
-            await (self._shared if is_open else self._app)(scope, bounded, sending)
+            shared = self._views if scope["path"].startswith(f"{PX_PREFIX}/") else self._shared
+            await (shared if is_open else self._app)(scope, bounded, sending)
         except Problem as problem:
             await answer_problem(scope, problem, sending)
         except Exception as error:
@@ -137,7 +140,7 @@ class Gateway:
         if _host(headers.get("host", "")) not in self._hosts:
             text = "the header Host names another machine; ask this server by its own name, or that of server.url"
             raise Problem("bad-host", text)
-        is_safe, is_proxied = scope["method"] in SAFE, self._is_proxied(scope, headers)
+        is_safe, is_proxied = _is_view(scope), self._is_proxied(scope, headers)
         try:
             user, by_cookie = self._user(is_proxied, headers, cookies)
         except AccessError as error:
@@ -260,6 +263,11 @@ class Bounded:
         if size > self._most:
             text = f"a request has at most {self._most} bytes; ask for less at once"
             raise Problem("body-too-large", text, {"limit": self._most, "asked": size})
+
+
+def _is_view(scope: Scope) -> bool:
+    """Whether it changes nothing: a selection of a public table is sent by POST too."""
+    return scope["method"] in SAFE or (scope["method"] == "POST" and scope["path"].startswith(f"{PX_PREFIX}/"))
 
 
 def _is_page(path: str) -> bool:

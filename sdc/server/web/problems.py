@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -35,6 +36,7 @@ class Problem(HTTPException):
         return {"code": self.code, "message": self.message, **self.more}
 
 
+PX_PREFIX = "/pxapi/v2"
 LIVE, READY, METRICS = "/livez", "/readyz", "/metrics"
 PROBES = (LIVE, READY, "/api/health")  # the last is where clients of the API ask whether it is ready
 
@@ -63,16 +65,26 @@ def show_pages_by(page: Page) -> None:
 
 def is_for_programs(path: str) -> bool:
     """Whether the answers there are JSON or text for everybody."""
-    return path.startswith("/api/") or path in (*PROBES, METRICS)
+    return path.startswith(("/api/", f"{PX_PREFIX}/")) or path in (*PROBES, METRICS)
 
 
 def response_to(request: Request, problem: Problem) -> Response:
     """JSON, or for a person a page."""
     wants_page = not is_for_programs(request.url.path) and _pages
-    found = _pages[0](request, problem) if wants_page else JSONResponse(problem.body, problem.status)
+    if request.url.path.startswith(f"{PX_PREFIX}/"):
+        found: Response = _detailed(problem)
+    else:
+        found = _pages[0](request, problem) if wants_page else JSONResponse(problem.body, problem.status)
     for name, value in problem.headers.items():
         found.headers[name] = value
     return found
+
+
+def _detailed(problem: Problem) -> JSONResponse:
+    """As RFC 9457 has it, which PxWebApi asks for."""
+    content = {"type": "about:blank", "title": HTTPStatus(problem.status).phrase, **problem.more}
+    content |= {"status": problem.status, "detail": problem.message}
+    return JSONResponse(content, problem.status, media_type="application/problem+json")
 
 
 async def answer_problem(scope: Scope, problem: Problem, send: Send) -> None:

@@ -1,0 +1,552 @@
+"""PxWebApi 2 (PxTools/PxApiSpecs, version 2.0) of what is released: list, metadata and selections of tables.
+
+A selection is a view of a public table. It is no request: nothing is decided, and nothing becomes public by it.
+Problems have the types and titles of PxTools/PxWebApi.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain, islice
+from math import prod
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sdc.config.server import ServerConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.keys import KeySpace
+from sdc.model.recent import Recent
+from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
+from sdc.model.table import Table
+from sdc.publish.formats import CountTable
+from sdc.publish.formats import pxapi as documents
+from sdc.publish.formats.csv import csv
+from sdc.publish.formats.parquet import parquet
+from sdc.publish.formats.px import px
+from sdc.publish.formats.pxapi import LANGUAGE, Document
+from sdc.publish.formats.rows import Pieces
+from sdc.publish.formats.table import NO_COUNT, Dimension
+from sdc.publish.formats.xlsx import xlsx
+from sdc.server.service.query_service import QueryService, SuppressedAnswer
+from sdc.server.web.api import estimated_cells, public_of
+from sdc.server.web.cells import Answer, Shape
+from sdc.server.web.gateway import READS_PER_REQUEST
+from sdc.server.web.problems import PX_PREFIX, Problem
+
+MOST_SELECTED = 100_000  # cells of an answer; pxwebpy splits larger selections
+MOST_LISTED = 5_000  # tables
+PAGE_SIZE, KEPT_BYTES = 20, 256 << 20
+
+Codes = npt.NDArray[np.int64]
+Chosen = dict[str, tuple[str | None, Sequence[str]]]
+"""The code list and the expressions of each variable of a selection."""
+
+OUTPUTS: Mapping[str, tuple[str, str, Callable[[CountTable], Pieces] | None]] = {
+    documents.JSON_STAT: ("application/json", "json", None),
+    "csv": ("text/csv; charset=utf-8", "csv", csv),
+    "px": ("text/plain; charset=utf-8", "px", px),
+    "xlsx": (
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "xlsx",
+        lambda table: xlsx([table]),
+    ),
+    "parquet": ("application/vnd.apache.parquet", "parquet", parquet),
+}
+"""Media type, suffix and writer of each output format; JSON-stat has one of its own."""
+
+NO_TABLE = "there is no table of this id"
+_ERRORS = {
+    "table": (404, "Non-existent table"),
+    "page": (404, "Non-existent page"),
+    "codelist": (404, "Non-existent codelist"),
+    "its codelist": (400, "Non-existent codelist"),
+    "variable": (400, "Non-existent variable"),
+    "value": (400, "Non-existent value"),
+    "missing": (400, "Missing selection for mandantory variable"),
+    "expression": (400, "Illegal selection expression"),
+    "placement": (400, "Illegal placment"),
+    "cells": (403, "Too many cells selected"),
+    "format": (400, "Unsupported output format"),
+    "parameter": (400, "Bad Request"),
+}
+"""Status and title of each problem, spelled as in PxTools/PxWebApi."""
+
+
+def _fail(what: str, detail: str) -> NoReturn:
+    status, title = _ERRORS[what]
+    raise Problem("bad-body", detail, {"type": "Parameter error", "title": title}, status=status)
+
+
+@dataclass(frozen=True, eq=False)
+class PublicTable:
+    """A public table with the keys of its listed cells, so that selections are found by bisection.
+
+    eliminates  whether sums over each of its variables are public: those of a suppressed table are not
+    """
+
+    table: CountTable
+    eliminates: bool
+
+    @cached_property
+    def keys(self) -> Codes | None:
+        """Sorted keys of the listed cells; None if there are too many cells for keys."""
+        return self.table.space.pack(self.table.with_records[0]) if self.table.space.fits else None
+
+    @property
+    def size(self) -> int:
+        codes, counts = self.table.with_records
+        return codes.nbytes + counts.nbytes + (0 if self.keys is None else self.keys.nbytes)
+
+    def selected(self, places: Sequence[Codes]) -> CountTable:
+        """The table of the categories at these places of each variable, every cell listed."""
+        table, space = self.table, KeySpace(tuple(map(len, places)))
+        inside = space.unpack(np.arange(space.cells))
+        cells = (
+            np.stack([own[column] for own, column in zip(places, inside.T, strict=True)], axis=1) if places else inside
+        )
+        codes, counts = table.with_records
+        if self.keys is None:
+            found = table.space.matching(codes, cells)
+        else:
+            wanted = table.space.pack(cells)
+            found = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+            found = np.where(self.keys[found] == wanted, found, -1) if len(self.keys) else np.full(len(wanted), -1)
+        own = np.where(found >= 0, counts[found], 0) if len(counts) else np.zeros(len(cells), np.int64)
+        dimensions = tuple(_at(one, place) for one, place in zip(table.dimensions, places, strict=True))
+        suppressed = None if table.withheld is None else inside[own == NO_COUNT]
+        shown = replace(table, dimensions=dimensions, codes=inside[own > 0], counts=own[own > 0], zeros=True)
+        return replace(shown, withheld=suppressed, within=(), whole=None)
+
+
+def _at(dimension: Dimension, places: Codes) -> Dimension:
+    categories, labels = ([texts[place] for place in places] for texts in (dimension.categories, dimension.labels))
+    return replace(dimension, categories=tuple(categories), labels=tuple(labels))
+
+
+@dataclass(frozen=True)
+class PxApi:
+    """The addresses below /pxapi/v2; `now` is for tables of the past days."""
+
+    service: QueryService
+    settings: ServerConfig
+    now: Callable[[], datetime]
+    kept: Recent[tuple[SubTable, SuppressedTable | None], PublicTable] = field(
+        default_factory=lambda: Recent(KEPT_BYTES, lambda found: found.size)
+    )
+
+    @property
+    def most_cells(self) -> int:
+        return min(MOST_SELECTED, self.settings.limits.cells)
+
+    # The documents
+
+    async def config(self, request: Request) -> Response:
+        """The limits and formats."""
+        calls = READS_PER_REQUEST * self.settings.limits.requests_a_minute
+        about = self.service.texts.about
+        return _answer(request, documents.config(about, self.most_cells, calls, 60, [*OUTPUTS]))
+
+    async def tables(self, request: Request) -> Response:
+        """A page of the public tables whose metadata have every word of the query."""
+        size, number = _number(request, "pageSize", PAGE_SIZE), _number(request, "pageNumber", 1)
+        words, days = request.query_params.get("query", "").casefold().split(), _number(request, "pastDays", 0)
+        found = [one for one in self._listed() if not words or self._has(one, words)]
+        if days and not self._is_updated(days):
+            found = []
+        if number > max(1, -(-len(found) // size)):
+            _fail("page", f"there is no page {number} of {size} tables each")
+        base = self._address(request, "tables/")
+        entries = [self._entry(one, base) for one in found[(number - 1) * size : number * size]]
+        return _answer(request, documents.listing(entries, number, size, len(found)))
+
+    async def table(self, own_id: str, request: Request) -> Response:
+        """What the list says of a table."""
+        subtable = self._sub_table(own_id)
+        await self._public(subtable)
+        return _answer(request, {**self._entry(subtable, self._address(request, "tables/")), "language": LANGUAGE})
+
+    async def metadata(self, own_id: str, request: Request) -> Response:
+        """Variables and categories: a dataset of JSON-stat without values."""
+        return _answer(request, documents.metadata(self._head(request, await self._public(self._sub_table(own_id)))))
+
+    async def default_selection(self, own_id: str, request: Request) -> Response:
+        """What is answered without a selection: every cell, or as many categories as fit."""
+        found = await self._public(self._sub_table(own_id))
+        names = [one.name for one in documents.dimensions_of(found.table)]
+        chosen = self._default(found.table)
+        selection = [
+            {"variableCode": v, "codelist": None, "valueCodes": [*values]} for v, (_, values) in chosen.items()
+        ]
+        many = len(found.table.dimensions)
+        link = {"rel": "self", "hreflang": LANGUAGE, "href": str(request.url)}
+        placement = {"heading": names[many:], "stub": names[:many]}
+        content = {"language": LANGUAGE, "selection": selection, "placement": placement, "links": [link]}
+        return _answer(request, content)
+
+    async def codelist(self, own_id: str, request: Request) -> Response:
+        """The categories of a level, and which of a variable's are in each."""
+        schema, named = self.service.schema, self.service.state.named
+        names = documents.names_in(own_id.removeprefix("agg_")) or []
+        if not own_id.startswith("agg_") or len(names) != 2 or not {*names} <= {*schema.names}:
+            _fail("codelist", "there is no code list of this id")
+        fine, level = map(schema.index, names)
+        if not all(st.has(named, v) for v in (fine, level)) or not st.has(schema.levels.coarser[fine], level):
+            _fail("codelist", "there is no code list of this id")
+        groups = [schema.levels.groups[v].tolist() for v in (fine, level)]
+        within = sorted({*zip(*groups, strict=True)})
+        own, labels = schema.variables[level], self.service.texts.labels
+        values = [
+            {
+                "code": category,
+                "label": label,
+                "valueMap": [schema.variables[fine].categories[one] for one, coarse in within if coarse == code],
+            }
+            for code, (category, label) in enumerate(zip(own.categories, labels.categories(own), strict=True))
+        ]
+        content = {**self._codelist(request, names[0], names[1]), "language": LANGUAGE, "languages": [LANGUAGE]}
+        return _answer(request, {**content, "elimination": False, "values": values})
+
+    async def data(self, own_id: str, request: Request) -> Response:
+        """The cells of a selection, or without one of the default selection."""
+        subtable = self._sub_table(own_id)
+        found = await self._public(subtable)
+        wanted = await _selection(request) if request.method == "POST" else _queried(request)
+        writer = _output(request)
+        if not any(values for _, values in wanted.values()):
+            wanted = self._default(found.table)
+        return await self._selected(request, subtable, found, wanted, writer)
+
+    async def _selected(
+        self, request: Request, subtable: SubTable, found: PublicTable, wanted: Chosen, output: str
+    ) -> Response:
+        schema, dimensions = self.service.schema, documents.dimensions_of(found.table)
+        wanted = _named(wanted, dimensions, documents.time_of(found.table))
+        own = {one.name: wanted.get(one.name, (None, ())) for one in found.table.dimensions}
+        levels = {v: self._level(found, v, listed) for v, (listed, _) in own.items() if listed}
+        left_out = [v for v, (_, values) in own.items() if not values]
+        if left_out and not found.eliminates:
+            _fail("missing", f"choose values of {left_out[0]!r}: it cannot be left out of this table")
+        labels = {one.name: one.label for one in dimensions}
+        for one in dimensions[len(own) :]:
+            if values := wanted.get(one.name, (None, ()))[1]:
+                _places(one, values)
+        if left_out or levels:
+            # of a whole table every sum is public
+            found = await self._public(st.named([levels.get(v, v) for v in own if v not in left_out], schema))
+        of_level = {level: v for v, level in levels.items()}
+        names = [of_level.get(one.name, one.name) for one in found.table.dimensions]
+        places = [_places(one, own[v][1]) for v, one in zip(names, found.table.dimensions, strict=True)]
+        if (cells := prod(map(len, places))) > self.most_cells:
+            _fail("cells", f"{cells} cells are selected, at most {self.most_cells} are answered at once")
+        own_id = documents.table_id(st.names(subtable, schema))
+
+        def written() -> Response:
+            selected, variables = found.selected(places), {v: labels[v] for v in names}
+            return _written(request, _called(selected, variables), output, own_id, eliminates=found.eliminates)
+
+        return await run_in_threadpool(written)
+
+    # What is public
+
+    def _sub_table(self, own_id: str) -> SubTable:
+        """Of an id; Problem for none, the same as for a table that is not released."""
+        names = documents.names_in(own_id) or []
+        if len({*names}) < len(names) or not names or not {*names} <= {*self.service.schema.names}:
+            _fail("table", NO_TABLE)
+        subtable = st.named(names, self.service.schema)
+        # of two spellings one is an id
+        if documents.table_id(st.names(subtable, self.service.schema)) != own_id:
+            _fail("table", NO_TABLE)
+        return subtable
+
+    async def _public(self, subtable: SubTable) -> PublicTable:
+        """What is public of a sub-table, whole or suppressed; Problem where nothing is."""
+        if not subtable:
+            return PublicTable(self._table(subtable, self.service.records), eliminates=True)
+        part = None if subtable in self.service.state.released else self.service.state.part(subtable)
+        is_known = subtable in self.service.state.released or part is not None
+        if is_known and (kept := self.kept.peek((subtable, part))) is not None:
+            return kept
+        most = self.settings.limits.cells
+        if estimated_cells(subtable, self.service.schema, self.service.records, Shape()) > most:
+            if is_known:
+                _fail("cells", f"the table may have more than {most} cells, which this server does not count")
+            _fail("table", NO_TABLE)
+        public = await run_in_threadpool(public_of, self.service, subtable)
+        if public is None:
+            _fail("table", NO_TABLE)
+        is_whole = not isinstance(public, SuppressedAnswer)
+        found = await run_in_threadpool(lambda: _ready(PublicTable(self._table(subtable, public), is_whole)))
+        return self.kept.get((subtable, part), lambda: found) if is_whole == (part is None) else found
+
+    def _table(self, subtable: SubTable, public: Table | SuppressedAnswer | int) -> CountTable:
+        table = Answer(self.service.title, public, Shape(), self.service.texts).table
+        # the name of a sheet and of a matrix
+        words = re.sub("[^A-Za-z0-9]+", "-", "-".join(one.name for one in table.dimensions)).strip("-")
+        return replace(table, name=f"001_{words[:80]}", title=self._title(subtable))
+
+    def _title(self, subtable: SubTable) -> str:
+        called = ", ".join(self._labels(subtable))
+        return f"{self.service.title}: {called}" if called else self.service.title
+
+    def _labels(self, subtable: SubTable) -> list[str]:
+        return [self.service.texts.labels.variable(name) for name in st.names(subtable, self.service.schema)]
+
+    def _listed(self) -> list[SubTable]:
+        """The frontier and suppressed tables, then what is within them, as far as a list goes."""
+        state, schema = self.service.state, self.service.schema
+        largest = [*state.released.frontier, *state.suppressed_tables.views]
+        within = chain.from_iterable(st.subsets(one, schema) for one in state.released.frontier)
+        found = dict.fromkeys(islice(chain(largest, within), 4 * MOST_LISTED + len(largest)))
+        return [one for one in found if one][:MOST_LISTED]
+
+    def _has(self, subtable: SubTable, words: Sequence[str]) -> bool:
+        about, names = self.service.texts.about, st.names(subtable, self.service.schema)
+        text = " ".join((*names, self._title(subtable), *about.facts.values(), documents.table_id(names))).casefold()
+        return all(word in text for word in words)
+
+    def _is_updated(self, days: int) -> bool:
+        day = self.service.texts.about.published
+        return day is not None and datetime.fromisoformat(day).date() >= (self.now() - timedelta(days)).date()
+
+    def _entry(self, subtable: SubTable, base: str) -> Document:
+        names, about = st.names(subtable, self.service.schema), self.service.texts.about
+        labels = [*self._labels(subtable), "contents", *(["time"] if about.period else [])]
+        return documents.entry(documents.table_id(names), self._title(subtable), labels, about, base)
+
+    def _head(self, request: Request, found: PublicTable) -> Document:
+        schema = self.service.schema
+        names = [one.name for one in found.table.dimensions]
+        lists = {
+            name: [self._codelist(request, name, schema.names[level]) for level in levels]
+            for name in names
+            if found.eliminates and (levels := st.members(schema.levels.coarser[schema.index(name)]))
+        }
+        own_id = documents.table_id(names)
+        return documents.head(found.table, own_id, eliminates=found.eliminates, codelists=lists)
+
+    def _codelist(self, request: Request, variable: str, level: str) -> Document:
+        own_id = documents.codelist_id(variable, level)
+        link = {"rel": "metadata", "hreflang": LANGUAGE, "href": self._address(request, f"codelists/{own_id}")}
+        label = self.service.texts.labels.variable(level)
+        return {"id": own_id, "label": label, "type": "Aggregation", "links": [link]}
+
+    def _level(self, found: PublicTable, variable: str, own_id: str | None) -> str:
+        """The level of a code list; Problem for a list that the table has not."""
+        schema = self.service.schema
+        levels = st.members(schema.levels.coarser[schema.index(variable)]) if found.eliminates else ()
+        lists = {documents.codelist_id(variable, schema.names[level]): schema.names[level] for level in levels}
+        if own_id not in lists:
+            _fail("its codelist", f"{variable!r} has no code list of this id here")
+        return lists[own_id]
+
+    def _default(self, table: CountTable) -> Chosen:
+        dimensions = documents.dimensions_of(table)
+        sizes = [len(one.categories) for one in dimensions]
+        while prod(sizes) > self.most_cells:
+            longest = sizes.index(max(sizes))
+            sizes[longest] = max(1, min(sizes[longest] - 1, self.most_cells * sizes[longest] // prod(sizes)))
+        return {one.name: (None, one.categories[:size]) for one, size in zip(dimensions, sizes, strict=True)}
+
+    def _address(self, request: Request, path: str) -> str:
+        return f"{self.settings.url or str(request.base_url).rstrip('/')}{PX_PREFIX}/{path}"
+
+
+def _ready(found: PublicTable) -> PublicTable:
+    """With its keys, which are made away from the loop of events."""
+    assert found.size >= 0
+    return found
+
+
+def _called(table: CountTable, variables: Mapping[str, str]) -> CountTable:
+    """The table with these names and labels of its variables: a level stands where its variable stood."""
+    called = zip(table.dimensions, variables.items(), strict=True)
+    return replace(table, dimensions=tuple(replace(one, name=name, label=label) for one, (name, label) in called))
+
+
+# Answers
+
+
+def _written(request: Request, table: CountTable, output: str, own_id: str, *, eliminates: bool) -> Response:
+    media_type, suffix, write = OUTPUTS[output]
+    if write is None:
+        content = documents.head(table, own_id, eliminates=eliminates)
+        return _bytes(request, b"".join(documents.dataset(content, table)), media_type)
+    try:
+        body = b"".join(write(table))
+    except ReleaseError as error:
+        _fail("format", f"{str(error).partition(';')[0]}; take {documents.JSON_STAT}, csv or parquet")
+    name = {"content-disposition": f'attachment; filename="{own_id[:80].replace("~", "_")}.{suffix}"'}
+    return _bytes(request, body, media_type, name)
+
+
+def _answer(request: Request, content: Document) -> Response:
+    return _bytes(request, documents.dumped(content).encode(), "application/json")
+
+
+def _bytes(request: Request, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Response:
+    """With its tag; what is public may become more, so that clients ask again."""
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    own = {"etag": tag, "cache-control": "no-cache", **(headers or {})}
+    given = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    if request.method == "GET" and given & {tag, "*"}:
+        return Response(status_code=304, headers=own)
+    return Response(body, headers=own, media_type=media_type)
+
+
+# Selections
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    """A positive number of the query, or the default."""
+    text = request.query_params.get(name) or str(default)
+    if not re.fullmatch("[0-9]{1,9}", text):
+        _fail("parameter", f"{name} is no whole number")
+    return int(text) or default
+
+
+def _output(request: Request) -> str:
+    wanted = request.query_params.get("outputFormat") or documents.JSON_STAT
+    if wanted not in OUTPUTS:
+        _fail("format", f"there is no format {wanted[:40]!r}; there are {', '.join(OUTPUTS)}")
+    params = {one for text in request.query_params.getlist("outputFormatParams") for one in text.split(",") if one}
+    if others := params - {"UseCodes"}:
+        _fail("format", f"{min(others)[:40]!r} is not had; tables have codes")
+    return wanted
+
+
+def _queried(request: Request) -> Chosen:
+    """Of `valuecodes[VARIABLE]=a,b` and `codelist[VARIABLE]=id`."""
+    values, lists = dict[str, list[str]](), dict[str, str]()
+    for key, text in request.query_params.multi_items():
+        name, bracket, variable = key.partition("[")
+        if name.lower() in ("valuecodes", "codelist"):
+            if not bracket or not variable.endswith("]") or len(variable) < 2:
+                _fail("parameter", f"write {name.lower()}[VARIABLE], not {key[:80]!r}")
+            if name.lower() == "codelist":
+                lists[variable[:-1]] = text
+            else:
+                values.setdefault(variable[:-1], []).append(text)
+    return {v: (lists.get(v), [one for text in values.get(v, ()) for one in _parts(text)]) for v in {**values, **lists}}
+
+
+def _parts(text: str) -> list[str]:
+    """Values between commas; one in brackets is as it is, and an expression has its commas between parentheses."""
+    parts = re.findall(r"\[[^\]]*\](?=,|$)|[A-Za-z]+\([^)]*\)(?=,|$)|[^,]+", text)
+    return [one[1:-1] if one.startswith("[") and one.endswith("]") else one for one in parts]
+
+
+async def _selection(request: Request) -> Chosen:
+    """Of a body `{"selection": [{"variableCode": ..., "valueCodes": [...], "codelist": ...}]}`."""
+    try:
+        body = await request.body()
+        content = json.loads(body) if body else {"selection": []}
+        found: Chosen = {}
+        for one in content["selection"]:
+            variable, listed = one["variableCode"], one.get("codelist")
+            values = one.get("valueCodes") or []
+            if not isinstance(variable, str) or not all(isinstance(text, str) for text in [*values, listed or ""]):
+                raise TypeError
+            found[variable] = listed or None, values
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        _fail("parameter", 'send {"selection": [{"variableCode": "...", "valueCodes": ["..."]}]} as JSON')
+    return found
+
+
+def _named(wanted: Chosen, dimensions: Sequence[Dimension], time: Dimension | None) -> Chosen:
+    """By the codes of the variables, whose case is ignored; `time` is that of the period."""
+    names = [one.name for one in dimensions]
+    folded = {**{name.casefold(): name for name in reversed(names)}, **({"time": time.name} if time else {})}
+    found: Chosen = {}
+    for given, own in wanted.items():
+        name = given if given in names else folded.get(given.casefold())
+        if name is None:
+            _fail("variable", f"the table has no variable {given[:80]!r}")
+        found[name] = own
+    return found
+
+
+def _places(dimension: Dimension, values: Sequence[str]) -> Codes:
+    """The places of the chosen categories in their order, each once."""
+    place = {category: number for number, category in enumerate(dimension.categories)}
+    folded = {category.casefold(): number for category, number in reversed(place.items())}
+    chosen = set[int]()
+    for value in values:
+        found = place.get(value, folded.get(value.casefold()))
+        chosen |= {found} if found is not None else {*_matched(value, dimension, folded)}
+    if not chosen:
+        _fail("missing", f"no category of {dimension.name!r} is selected")
+    return np.array(sorted(chosen), np.int64)
+
+
+_CALL = re.compile(r"(TOP|BOTTOM|FROM|TO|RANGE)\((.*)\)", re.IGNORECASE | re.DOTALL)
+
+
+def _matched(text: str, dimension: Dimension, folded: Mapping[str, int]) -> Iterator[int]:
+    """The places of the categories that an expression stands for."""
+    every = range(len(dimension.categories))
+    if call := _CALL.fullmatch(text):
+        kind, inner = call[1].upper(), call[2]
+        if kind in ("TOP", "BOTTOM"):
+            numbers = re.fullmatch("([1-9][0-9]{0,8})(?:,([0-9]{1,9}))?", inner)
+            if numbers is None:
+                _fail("expression", f"{text[:80]!r} is no number of categories")
+            skipped = int(numbers[2] or 0)
+            in_order = every if kind == "TOP" else every[::-1]
+            yield from in_order[skipped : skipped + int(numbers[1])]
+            return
+        codes = _ends(inner, folded) if kind == "RANGE" else [inner]
+        ends = [folded.get(code.casefold(), -1) for code in codes]
+        if -1 in ends or not ends:
+            _fail("expression", f"{text[:80]!r} names no category of {dimension.name!r}")
+        low, high = {"FROM": (ends[0], every[-1]), "TO": (0, ends[0])}.get(kind, (min(ends), max(ends)))
+        yield from every[low : high + 1]
+        return
+    if "?" in text:
+        form = re.compile(re.escape(text).replace(r"\?", "."), re.IGNORECASE | re.DOTALL)
+    elif "*" in text:
+        inner = text.strip("*") if text != "*" else ""
+        if "*" in inner or text.count("*") > 2 or not (text.startswith("*") or text.endswith("*")):
+            _fail("expression", f"{text[:80]!r} has a star within; stars are first or last")
+        around = (".*" * text.startswith("*"), ".*" * text.endswith("*"))
+        form = re.compile(around[0] + re.escape(inner) + around[1], re.IGNORECASE | re.DOTALL)
+    else:
+        _fail("value", f"{dimension.name!r} has no category {text[:80]!r}")
+    yield from (place for place in every if form.fullmatch(dimension.categories[place]))
+
+
+def _ends(inner: str, folded: Mapping[str, int]) -> list[str]:
+    """The two codes of a range, which may have commas of their own."""
+    parts = inner.split(",")
+    pairs = ((",".join(parts[:k]), ",".join(parts[k:])) for k in range(1, len(parts)))
+    return list(next((pair for pair in pairs if all(one.casefold() in folded for one in pair)), ()))
+
+
+def px_routes(service: QueryService, settings: ServerConfig, now: Callable[[], datetime]) -> APIRouter:
+    """All addresses below /pxapi/v2. Their document is that of PxTools/PxApiSpecs."""
+    api, router = PxApi(service, settings, now), APIRouter(prefix=PX_PREFIX, include_in_schema=False)
+    for path, called, methods in (
+        ("/config", api.config, ["GET"]),
+        ("/tables", api.tables, ["GET"]),
+        ("/tables/{own_id}", api.table, ["GET"]),
+        ("/tables/{own_id}/metadata", api.metadata, ["GET"]),
+        ("/tables/{own_id}/defaultselection", api.default_selection, ["GET"]),
+        ("/tables/{own_id}/data", api.data, ["GET", "POST"]),
+        ("/codelists/{own_id}", api.codelist, ["GET"]),
+    ):
+        router.add_api_route(path, called, methods=methods, response_class=Response, response_model=None)
+    return router
