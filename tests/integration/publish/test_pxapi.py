@@ -34,7 +34,7 @@ def documents(*these: CountTable) -> dict[str, Any]:
 @given(tables())
 def test_every_cell_is_there_in_order(table: CountTable) -> None:
     """All of them, as clients pair the values with the product of the categories."""
-    own = table_id([v.name for v in table.variables])
+    own = file_id([v.name for v in table.variables])
     data = documents(table)[f"tables/{own}/data"]
     variables = data["id"][: len(table.variables)]
     assert variables == [v.name for v in table.variables]
@@ -52,7 +52,7 @@ def test_every_cell_is_there_in_order(table: CountTable) -> None:
 @given(tables())
 def test_the_verifier_reads_the_same(table: CountTable) -> None:
     variables, rows = [v.name for v in table.variables], expected(replace(table, zeros=True))
-    path = f"{ROOT}/tables/{table_id(variables)}/data"
+    path = f"{ROOT}/tables/{file_id(variables)}/data"
     cells = {row[:-1]: row[-1] for row in rows}
     with TemporaryDirectory() as folder:
         Path(folder, path).parent.mkdir(parents=True)
