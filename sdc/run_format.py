@@ -4,7 +4,8 @@ The writers and `sdc.verify` share nothing else.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 MANIFEST, MANIFEST_FORMAT = "manifest.json", 1
 TABLE, SEARCH, ASSESSMENT, RELEASE = "table", "search", "assessment", "release"  # stages, each a folder
@@ -90,6 +91,11 @@ PAYLOAD_TYPE, PASSED, CHECKER = "application/vnd.in-toto+json", "PASSED", "pkg:g
 VERDICT = ("releasable", "min_width", "min_width_required", "at_risk_cells", "undecided_cells")  # of an assessment
 
 
+def cross_sheet(stem: str) -> str:
+    """Return the sheet of a workbook with the cross table of a table."""
+    return f"{stem[:25]} cross"
+
+
 def is_read(path: str) -> bool:
     """Return whether a release is verified from the values of this file; each sub-table has one."""
     return path.endswith((".csv", ".parquet")) and not path.endswith(SDMX_CSV)
@@ -121,3 +127,14 @@ def is_formula(name: str) -> bool:
 def in_csv(name: str) -> str:
     """Return a category as written in CSV files; different categories stay different."""
     return f"'{name}" if is_formula(name) else name
+
+
+def out_of_csv(text: str) -> str:
+    """Return the category that is written like this in CSV files."""
+    return text[1:] if text.startswith("'") and is_formula(text) else text
+
+
+def categories_of(field: Mapping[str, Any], format: str) -> list[str]:
+    """Return the categories of a column, which the metadata list as its file has them, the total among them."""
+    listed = (category for category in field["constraints"]["enum"] if category != TOTAL)
+    return [out_of_csv(category) if format == "csv" else category for category in listed]

@@ -48,7 +48,8 @@ from sdc.run_format import (
     TOTAL,
     WEIGHTED_TOTAL,
     WITHHELD_STATUS,
-    is_formula,
+    categories_of,
+    out_of_csv,
 )
 from sdc.storage.parquet import read_columns
 
@@ -288,8 +289,8 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
     if SHA256 + sha != resource["hash"]:
         raise InputError(f"{path} was changed after it was published; take what was published")
     same = [one for one in all_ if one.get(SUB_TABLE) == resource[SUB_TABLE] and "schema" in one]
-    fields = [field for one in same for field in one["schema"]["fields"] if "constraints" in field]
-    known = {field["name"]: field["constraints"]["enum"] for field in fields}
+    fields = [(field, one) for one in same for field in one["schema"]["fields"] if "constraints" in field]
+    known = {field["name"]: categories_of(field, one["format"]) for field, one in fields}
     found = _of_file(path, total, NO_NAMES, known)
     in_part = resource.get(IN_PART, {})
     if found.base != in_part.get(ROUNDED_TO, 0):
@@ -577,7 +578,7 @@ def _csv(path: Path) -> Listed:
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
     counts = _each_count(columns.pop(measure), path)
     _require_status(columns.pop(STATUS, None), counts)
-    own = {name: [_as_it_was(text) for text in column] for name, column in columns.items()}
+    own = {name: [out_of_csv(text) for text in column] for name, column in columns.items()}
     return Listed(own, counts, {}, base)
 
 
@@ -610,11 +611,6 @@ def _require_status(status: Sequence[str] | None, counts: Sequence[Count]) -> No
     expected = [WITHHELD_STATUS if count is None else "" for count in counts]
     if status is not None and [*status] != expected:
         raise ValueError(f"its {STATUS} has other values than {WITHHELD_STATUS}, or is of other cells")
-
-
-def _as_it_was(text: str) -> str:
-    """A category without the apostrophe that stops spreadsheets from running it; see `run_format.in_csv`."""
-    return text[1:] if text.startswith("'") and is_formula(text) else text
 
 
 def _parquet(path: Path) -> Listed:

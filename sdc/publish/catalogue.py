@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
+from sdc.publish.formats.table import is_taken_otherwise
 from sdc.publish.signature import SigningKey, checker, descriptor, of_file, passed
 from sdc.run_format import (
     CATALOGUE,
@@ -102,8 +103,13 @@ def media_of(resource: Mapping[str, Any]) -> str | None:
     return MEDIA.get(resource.get("format", ""))
 
 
+def size_of(resource: Mapping[str, Any]) -> int:
+    """The bytes of a file."""
+    return int(resource.get("bytes", resource.get("size", 0)))
+
+
 def croissant(metadata: Mapping[str, Any]) -> Entity:
-    """Each file with a digest, and the columns of each table, read from Parquet or else CSV."""
+    """Each file with a digest, and the columns of each table: of its Parquet file, or of CSV that keeps its texts."""
     files = [one for one in metadata["resources"] if "hash" in one]
     # the last file of a table, Parquet if it exists
     in_order = sorted((one for one in files if is_read(one["path"])), key=lambda one: str(one["format"]))
@@ -116,8 +122,15 @@ def croissant(metadata: Mapping[str, Any]) -> Entity:
         "publisher": [{"@type": "sc:Organization", "name": name} for name in _contacts(metadata)],
         "license": [one.get("path") or one.get("title") or one["name"] for one in metadata.get("licenses", ())],
         "distribution": [_file_object(one) for one in files],
-        "recordSet": [_record_set(one) for one in read.values()],
+        "recordSet": [_record_set(one) for one in read.values() if _is_kept(one)],
     }
+
+
+def _is_kept(resource: Mapping[str, Any]) -> bool:
+    """Whether a reader of Croissant, which guesses the types of CSV, has each category and count as it is."""
+    listed = (one["constraints"]["enum"] for one in resource["schema"]["fields"] if "constraints" in one)
+    texts = (category for categories in listed for category in categories)
+    return resource["format"] == "parquet" or not (IN_PART in resource or any(map(is_taken_otherwise, texts)))
 
 
 def ro_crate(metadata: Mapping[str, Any]) -> Entity:
@@ -154,7 +167,7 @@ def _file(resource: Mapping[str, Any]) -> Entity:
     found: Entity = {"name": resource["path"], "contentUrl": _id(resource)}
     found["encodingFormat"] = media_of(resource) or "application/octet-stream"
     if "hash" in resource:
-        found |= {"contentSize": f"{resource['bytes']} B", "sha256": resource["hash"].removeprefix(SHA256)}
+        found |= {"contentSize": f"{size_of(resource)} B", "sha256": resource["hash"].removeprefix(SHA256)}
     return found
 
 
@@ -276,7 +289,7 @@ def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
         found["dcterms:title"] = f"by {', '.join(resource[SUB_TABLE])}" + _in_part(resource)
     if "hash" in resource:
         checksum = {"spdx:algorithm": "SHA256", "spdx:checksumValue": resource["hash"].removeprefix(SHA256)}
-        found |= {"dcat:byteSize": resource["bytes"], "spdx:checksum": {"@type": "spdx:Checksum", **checksum}}
+        found |= {"dcat:byteSize": size_of(resource), "spdx:checksum": {"@type": "spdx:Checksum", **checksum}}
     return found
 
 
@@ -309,5 +322,12 @@ def _page(metadata: Mapping[str, Any]) -> str:
     for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
         facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]
     return _TEMPLATES.get_template("index.html.j2").render(
-        metadata=metadata, rows=rows, labels=labels, facts=facts, others=others, catalogue=CATALOGUE, sums=SUMS
+        metadata=metadata,
+        rows=rows,
+        labels=labels,
+        facts=facts,
+        others=others,
+        size_of=size_of,
+        catalogue=CATALOGUE,
+        sums=SUMS,
     )

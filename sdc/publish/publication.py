@@ -462,7 +462,8 @@ def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dic
         "name": re.sub(r"[^a-z0-9._-]", "-", file.path.lower()),
         "path": file.path,
         "format": file.format,
-        "bytes": (folder / file.path).stat().st_size,
+        # frictionless compares the bytes of each file with those it read, and counts none of Parquet
+        "size" if file.format == "parquet" else "bytes": (folder / file.path).stat().st_size,
         "hash": SHA256 + sha,
     }
     if file.table is not None:
@@ -473,21 +474,26 @@ def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dic
             margins = [st.names(margin.view, schema) for margin in part.margins]
             resource[IN_PART] = {"cells": file.table.cells, ROUNDED_TO: part.base, MARGINS: margins}
     if file.format in READ:
-        fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.finest(file.subtable))]
         assert file.table is not None
+        written = in_csv if file.format == "csv" else str
+        own = [schema.variables[v] for v in st.members(schema.levels.finest(file.subtable))]
+        fields = [_field(variable, labels, file.table.totals, written) for variable in own]
         measures = [{"name": measure, "type": "integer"} for measure in file.table.measures]
         status = [{"name": STATUS, "type": "string"}] if file.table.withheld is not None else []
         resource["schema"] = {"fields": [*fields, *measures, *status]}
     return resource
 
 
-def _field(variable: Variable, labels: Labels) -> dict[str, Any]:
+def _field(variable: Variable, labels: Labels, totals: bool, written: Callable[[str], str]) -> dict[str, Any]:
+    """The column of a variable, with its categories as they are written in this file."""
     own = labels.of(variable.name)
     categories = own.categories and [
-        {"value": category, "label": labels.category(variable.name, category)} for category in variable.categories
+        {"value": written(category), "label": labels.category(variable.name, category)}
+        for category in variable.categories
     ]
     texts = {"title": own.label, "description": own.note, "unit": own.unit, "categories": categories}
-    field = {"name": variable.name, "type": "string", "constraints": {"enum": list(variable.categories)}}
+    listed = [*map(written, variable.categories), *[TOTAL] * totals]
+    field = {"name": variable.name, "type": "string", "constraints": {"enum": listed}}
     return field | {key: value for key, value in texts.items() if value}
 
 

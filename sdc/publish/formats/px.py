@@ -1,4 +1,4 @@
-"""PX, the format of PC-Axis (AXIS-VERSION 2013): all cells in order, or for sparse tables rows of codes and counts.
+"""PX, the format of PC-Axis (AXIS-VERSION 2013): all cells in order, or keyed rows if it is large and sparse.
 
 PX texts cannot contain quotation marks or line ends, and no line has more than 255 characters.
 """
@@ -19,6 +19,7 @@ from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
 LINE, LONGEST_NAME = 250, 200  # names of variables and codes are never split
 MAX_MATRIX = 20
+MOST_DENSE = 1 << 17  # cells of a sparse table that is written in full, since many readers do not know KEYS
 
 HOW = "reword it, or publish without px"
 
@@ -26,7 +27,7 @@ HOW = "reword it, or publish without px"
 def px(table: CountTable) -> Pieces:
     """The table as a PX file in UTF-8; ReleaseError for texts that PX cannot carry."""
     _require(table)
-    if table.is_dense:
+    if table.is_dense or (table.space.fits and table.space.cells <= MOST_DENSE):
         return _dense(table.with_zeros)
     return _sparse(table)
 

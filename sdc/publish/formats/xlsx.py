@@ -1,4 +1,4 @@
-"""One Excel workbook: a description, a sheet for each table, and the categories of every variable."""
+"""One Excel workbook: a description, a list and a cross table of each table, and the categories of every variable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -14,7 +15,7 @@ from sdc.model.extras import require_packages
 from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import NO_COUNT, CountTable
 from sdc.publish.formats.xml import require_xml
-from sdc.run_format import WITHHELD_STATUS
+from sdc.run_format import WITHHELD_STATUS, cross_sheet
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = Sequence[str | int | None]
 
-MAX_ROWS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 32767, 10**15, 31  # limits of an Excel sheet
+# limits of an Excel sheet
+MAX_ROWS, MAX_COLUMNS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 1 << 14, 32767, 10**15, 31
 MADE = datetime(1980, 1, 1)  # constant, so that equal tables give equal bytes
 
 CONTENTS, DICTIONARY = "Contents", "Data dictionary"
@@ -53,6 +55,8 @@ def _written(tables: Sequence[CountTable]) -> Pieces:
             sheet = _fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
             if table.withheld is not None:
                 sheet.write_comment(0, len(table.variables), NOTE, {"author": ""})
+            if crossed := _cross_name(table):
+                _fill(book, crossed, _crossed(table))
         _fill(book, DICTIONARY, _dictionary(tables))
         book.close()
         file.seek(0)
@@ -71,8 +75,8 @@ def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> Worksheet:
 
 
 def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
-    yield ("sheet", "table", "cells", "records")
-    yield from ((t.name[:MAX_SHEET_NAME], t.title, t.listed, t.records) for t in tables)
+    yield ("sheet", "table", "cells", "records", "cross table")
+    yield from ((t.name[:MAX_SHEET_NAME], t.title, t.listed, t.records, _cross_name(t)) for t in tables)
     for about in dict.fromkeys(table.about for table in tables):
         yield from ([text] for text in (*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes))
 
@@ -80,10 +84,33 @@ def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
 def _cells(table: CountTable) -> Iterator[Row]:
     yield (*(v.name for v in table.variables), *table.columns)
     names, shown = [v.categories for v in table.variables], () if table.withheld is None else (None,)
+    for cell, count in _coded(table):
+        texts = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
+        yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
+
+
+def _cross_name(table: CountTable) -> str:
+    """The name of its cross table; empty for a single variable, or more columns than a sheet has."""
+    *rows, last = table.variables or [None]
+    fits = last is not None and len(rows) + len(last.categories) <= MAX_COLUMNS
+    return cross_sheet(table.name) if rows and fits else ""
+
+
+def _crossed(table: CountTable) -> Iterator[Row]:
+    """A row for each combination of the first variables that has a listed cell, a column for each last category."""
+    *first, last = table.variables
+    yield (*(v.name for v in first), *last.categories)
+    names, size = [v.categories for v in first], len(last.categories)
+    for cell, columns in groupby(_coded(table), lambda one: one[0][:-1]):
+        counts: list[int | str] = [0] * size
+        for (*_, column), count in columns:
+            counts[column] = WITHHELD_STATUS if count == NO_COUNT else count
+        yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *counts)
+
+
+def _coded(table: CountTable) -> Iterator[tuple[list[int], int]]:
     for codes, counts in table.chunks():
-        for cell, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            texts = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
-            yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
+        yield from zip(codes.tolist(), counts.tolist(), strict=True)
 
 
 def _dictionary(tables: Sequence[CountTable]) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc import run_format as names
 from sdc.verify.core.levels import CORRUPT, check
-from sdc.verify.published.formats import Cells, as_it_was, check_formats, stem_of, totals_of
+from sdc.verify.published.formats import Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.pxapi import is_of_api
 from sdc.verify.published.signed import check_signature, check_statement, check_sums, digest_of
@@ -133,8 +133,8 @@ def _rows(path: Path, resource: dict[str, Any]) -> tuple[list[str], Rows]:
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
             header, *rows = csv.reader(file, strict=True)
-        quoted = ["constraints" in field for field in fields]
-        texts = [tuple(as_it_was(x) if is_own else x for x, is_own in zip(row, quoted, strict=True)) for row in rows]
+        read = [names.out_of_csv if "constraints" in field else str for field in fields]
+        texts = [tuple(of(x) for of, x in zip(read, row, strict=True)) for row in rows]
     else:
         table = pq.ParquetFile(path).read()
         header, columns = table.column_names, (column.to_pylist() for column in table.columns)

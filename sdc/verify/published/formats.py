@@ -58,6 +58,17 @@ def read_sheets(path: Path, wide: Mapping[str, int]) -> dict[str, tuple[list[str
     return found
 
 
+def _uncrossed(rows: list[list[str]], variables: list[str]) -> tuple[list[str], Cells]:
+    """The cells of a cross table, whose columns are the categories of the last variable."""
+    first = len(variables) - 1
+    (head, *rest), listed = rows, []
+    check(all(len(row) == len(head) for row in rest), "a row of a cross table has not all counts")
+    for row in rest:
+        counts = (None if text == names.WITHHELD_STATUS else int(text) for text in row[first:])
+        listed += [((*row[:first], column), n) for column, n in zip(head[first:], counts, strict=True)]
+    return [*head[:first], *variables[first:]], _once(listed)
+
+
 def sheets_of(path: Path, wanted: Collection[str]) -> dict[str, list[list[str]]]:
     """The texts of each row of these sheets of a workbook, by name."""
     try:
@@ -89,6 +100,9 @@ def check_formats(
             check(found.keys() == sheets.keys(), f"{path} has other sheets")
             for sheet, own in found.items():
                 require_same(own, sheets[sheet], path)
+            stems = {names.cross_sheet(stem): stem for stem in expected_tables}
+            for sheet, rows in sheets_of(path, stems).items():
+                require_same(_uncrossed(rows, expected_tables[stems[sheet]][0]), stems[sheet], path)
         elif is_of_api(file) and path.name == names.PX_DATA:
             stem = json.loads(path.read_text(encoding="utf-8"))["extension"]["px"]["matrix"]
             check(stem in expected_tables, f"{path} is of no table that is there as CSV or Parquet")
@@ -274,11 +288,6 @@ def _sdmx_json(data: dict[str, Any]) -> SdmxStructure:
 
 def _of_json(item: dict[str, Any]) -> dict[str, str]:
     return {one["type"]: one["title"] for one in item.get("annotations", ())}
-
-
-def as_it_was(text: str) -> str:
-    """A category without the apostrophe that stops spreadsheets from running it."""
-    return text[1:] if text.startswith("'") and names.is_formula(text) else text
 
 
 def _sheet(content: bytes) -> list[list[str]]:

@@ -54,7 +54,7 @@ def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
     for (text, paths), (own, files) in zip(found.rows[1:], tables.items(), strict=True):
         fields = (field for file in files for field in file.get("schema", {}).get("fields", ()))
         called = {field["name"]: field.get("title") or field["name"] for field in fields}
-        of_files = ([file.get(what) for what in ("path", "format", "bytes", names.IN_PART)] for file in files)
+        of_files = ([file.get(what) for what in ("path", "format", "bytes", "size", names.IN_PART)] for file in files)
         expected = [*own, *called.values(), len(own), *of_files]
         same = text[0] == (", ".join(called[v] for v in own) or "total") + part_of(files[0])
         if not same or paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(expected):

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from sdc import run_format as names
 from sdc.verify.core.levels import check
-from sdc.verify.published.formats import as_it_was, px_statements, read_structure, sheets_of, stem_of, variables_of
+from sdc.verify.published.formats import px_statements, read_structure, sheets_of, stem_of, variables_of
 from sdc.verify.published.pxapi import ApiTable, check_api
 
 # title or titles; facts and notes; label, note, unit and category labels of each variable
@@ -40,10 +40,13 @@ def texts_by(metadata: Mapping[str, Any]) -> Texts:
     listed = [one for key in ("sources", "licenses", "contributors") for one in metadata.get(key, ())]
     facts = [*map(metadata.get, _FACTS), *(one.get("path") or one.get("title") or one["name"] for one in listed)]
     variables = dict[str, Any]()
-    for one in (field for file in metadata["resources"] for field in file.get("schema", {}).get("fields", ())):
+    files = metadata["resources"]
+    fields = ((field, file["format"]) for file in files for field in file.get("schema", {}).get("fields", ()))
+    for one, format in fields:
         if "constraints" in one:
-            called = {category["value"]: category["label"] for category in one.get("categories", ())}
-            own = ((c, called.get(c)) for c in one["constraints"]["enum"])
+            as_it_is = names.out_of_csv if format == "csv" else str
+            called = {as_it_is(category["value"]): category["label"] for category in one.get("categories", ())}
+            own = ((c, called.get(c)) for c in names.categories_of(one, format))
             texts = _texts_of(one["name"], one.get("title"), one.get("description"), one.get("unit"), own)
             check(variables.setdefault(one["name"], texts) == texts, f"it describes {one['name']} in two ways")
     return Texts([metadata["title"]], [*filter(None, [*facts, *metadata.get("notes", ())])], variables)
@@ -151,7 +154,7 @@ def _csvw(path: Path) -> Texts:
     content, variables = json.loads(path.read_text(encoding="utf-8")), dict[str, Any]()
     for one in (one for one in content["tableSchema"]["columns"] if "qb:codeList" in one):
         (name,), concepts = one["titles"], one["qb:codeList"]["skos:hasTopConcept"]
-        called = ((as_it_was(c["skos:notation"]), c["skos:prefLabel"]) for c in concepts)
+        called = ((names.out_of_csv(c["skos:notation"]), c["skos:prefLabel"]) for c in concepts)
         variables[name] = _texts_of(
             name, one["dc:title"], one.get("dc:description"), one.get("schema:unitText"), called
         )
@@ -180,7 +183,7 @@ def _check_catalogue(content: Any, metadata: Mapping[str, Any], name: str) -> No
 
 def _known(file: Mapping[str, Any]) -> Iterator[Any]:
     own, path = ", ".join(file.get(names.SUB_TABLE, ())), quote(file["path"])
-    yield from (*_beyond(file), path, stem_of(path), f"by {own}", f"{file.get('bytes')} B")
+    yield from (*_beyond(file), path, stem_of(path), f"by {own}", f"{file.get('bytes', file.get('size'))} B")
     yield file.get("hash", "").removeprefix(names.SHA256)
     yield from (f"{stem_of(path)}/{quote(one['name'], safe='')}" for one in file.get("schema", {}).get("fields", ()))
     yield f"by {own}{part_of(file)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
@@ -35,10 +37,11 @@ from tests.integration.verify.signing import signed_by, yearbook
 SUFFIX = {"json-stat": ".json", "px": ".px", "xml": ".xml", "sdmx-csv": ".sdmx.csv"}
 
 
-@given(tables(ANY | hs.sampled_from(TAME)), hs.sampled_from([*SUFFIX]))
-def test_every_format_is_read_cell_by_cell(table: CountTable, format: str) -> None:
+@given(tables(ANY | hs.sampled_from(TAME)), hs.sampled_from([*SUFFIX]), hs.sampled_from([0, 1 << 17]))
+def test_every_format_is_read_cell_by_cell(table: CountTable, format: str, most_dense: int) -> None:
     """As it was written, but for zeros, which some list and some do not."""
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module("sdc.publish.formats.px"), "MOST_DENSE", most_dense)
         try:
             for suffix, write in FORMATS[format].of_table.items():
                 Path(folder, f"001_t{suffix}").write_bytes(written(write(table)))
@@ -97,6 +100,10 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return yearbook(tmp_path_factory.mktemp("yearbook"), period="1981", source="a study", licence="CC-BY-4.0")
 
 
+LISTED = rb'<c r="D([0-9]+)"'
+CROSSED = rb'(<c r="[A-Z]+[0-9]+") t="inlineStr"><is><t>withheld</t></is></c>'
+
+
 def hashed_anew(run: Path) -> None:
     signed_by(run / "release", None)
 
@@ -106,14 +113,14 @@ def replaced(end: str, pattern: str, by: str) -> Corruption:
     return in_turn(replacing(f"release/{end}" if "/" in end else f"release/*{end}", pattern, by), hashed_anew)
 
 
-def shown_in_workbook(run: Path) -> None:
+def shown_in_workbook(run: Path, pattern: bytes = LISTED, by: bytes = rb'<c r="C\1"><v>1</v></c><c r="D\1"') -> None:
     """A withheld cell has a number."""
     path, content = run / "release" / "tables.xlsx", io.BytesIO()
     with ZipFile(path) as old, ZipFile(content, "w") as new:
         for name in old.namelist():
             text = old.read(name)
             if name.startswith("xl/worksheets/sheet") and b"withheld" in text:
-                text = re.sub(rb'<c r="D([0-9]+)"', rb'<c r="C\1"><v>1</v></c><c r="D\1"', text)
+                text = re.sub(pattern, by, text)
             new.writestr(name, text)
     path.write_bytes(content.getvalue())
     hashed_anew(run)
@@ -163,6 +170,7 @@ FORGED: Corruptions = {
     "its entry differs": (replaced(API.format("index.html"), '"Annual"', '"Other"'), "is not the entry of"),
     "its licence is another": (replaced("pxapi/v2/config", '"license":"', '"license":"x'), "another licence or source"),
     "its documents are fewer": (one_document_fewer, "has other documents than there are tables"),
+    "a cross table shows a count": (partial(shown_in_workbook, pattern=CROSSED, by=rb"\1><v>1</v></c>"), OTHER),
     "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),
 }
 
