@@ -13,7 +13,7 @@ import yaml
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.stages.build import Build, Say, open_build
-from sdc.stages.stages import STAGES, run_all
+from sdc.stages.stages import STAGES, run_all, stages_of
 from sdc.storage.run_folder import folder_digest, write_json
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -75,6 +75,13 @@ def made(file: Path, executor: Executor = IN_PROCESS) -> tuple[Build, dict[str, 
 
 def redone(statuses: dict[str, str]) -> list[str]:
     return [name for name, status in statuses.items() if status == "done"]
+
+
+def rekeyed(build: Build, begun: Build) -> list[str]:
+    """The stages of a build that cannot be those of another one, though what they are made from came out the same."""
+    records = begun.folder.records()
+    outputs = {name: record.output for name, record in records.items()}
+    return [stage.name for stage in stages_of(build.config) if stage.key(build, outputs) != records[stage.name].key]
 
 
 def report_of(build: Build) -> str:
