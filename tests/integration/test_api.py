@@ -186,17 +186,6 @@ def test_importing_the_package_imports_no_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_a_notebook_in_seven_lines() -> None:
-    """The published figures of [KDSF] 5.2, through nothing but the verbs."""
-    table = sdc.read_table(CZECH_CSV)
-    assert sdc.critical_widths(table).of(0b001111 | 0b100000) == 3
-    found = sdc.find_release(table, "ordered", sdc.knowledge(table), min_width=6)
-    assert found.sub_tables_with_total == 60
-    assert sdc.assess(table, found, min_width=9).releasable is True
-    assert sdc.cell_bounds(table, found).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
-    assert sdc.enumerate_tables(table, found).feasible_tables == 810
-
-
 BY_CRITERIA: dict[str, dict[str, Any]] = {
     "assess": {"public": BY_NAME},
     "find_release": {},
@@ -304,16 +293,6 @@ def test_a_search_goes_on_from_what_is_public(czech: Table) -> None:
         sdc.risk_utility_curve(czech, ["A*B*C*F"], min_widths=[6])
     (point,) = sdc.risk_utility_curve(czech, ["A*B*C*F"], min_widths=[6], methods=["ordered"])
     assert point.sub_tables == found.release.sub_tables(czech.schema)
-
-
-def test_knowledge_of_another_table_is_refused(czech: Table) -> None:
-    other = Table.of(czech.schema, czech.codes, czech.counts + 2)
-    for known in (sdc.knowledge(czech, BY_NAME), sdc.find_release(czech, "ordered", min_width=6)):
-        with pytest.raises(ReleaseError, match=r"what is known is of 1841 records of A, .*; give what is known of"):
-            sdc.cell_bounds(other, known, small_count=9)
-    full = Table.of(czech.schema, np.array([[1, 0, 0, 1, 1, 1]]), np.array([czech.total]))
-    with pytest.raises(InputError, match="structural zeros contradict the data"):
-        sdc.cell_bounds(full, sdc.knowledge(czech, BY_NAME, structural_zeros=EMPTY_CELL), cells="all")
 
 
 @pytest.mark.parametrize("release", ["A*B", {"A": 1}, [3], 3, b"A*B", None, pa.table({"A": ["x"]})])

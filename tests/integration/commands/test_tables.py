@@ -151,8 +151,6 @@ def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None
         (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
         (["widths", "t.csv"], "has 2 missing values; give each cell its count, or use sdc bounds, sdc enumerate"),
         (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
-        (["enumerate", "empty.csv"], "has 1 counts between two numbers that no count is between"),
-        (["check", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["bounds", "wrong.csv"], "contradicts itself: "),
         (["widths", "rounded.csv"], "has rounded counts, 'count_rounded_to_5'; give each cell its count"),
     ],
@@ -209,16 +207,11 @@ def test_assess_by_what_claims_cost(sdc: Sdc) -> None:
     assert "risk.posterior = {'max_loss': 0.3}: max_loss is of losses; give both, or none" in alone.err
 
 
-def test_the_published_number_of_feasible_tables(sdc: Sdc) -> None:
-    found = sdc("enumerate", CZECH, *RELEASE, "--json").document
-    assert list(found.items()) == [("feasible_tables", 810), ("complete", True)]
+def test_the_published_number_of_feasible_tables_or_as_many_as_are_asked_for(sdc: Sdc) -> None:
     assert sdc("enumerate", CZECH, *RELEASE).out == "810 feasible tables\n"
-
-
-@pytest.mark.parametrize(("limit", "tables", "complete"), [(5, 5, False), (1000, 810, True)])
-def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, sdc: Sdc) -> None:
-    found = sdc("enumerate", CZECH, *RELEASE, "--limit", limit, "--json").document
-    assert found == {"feasible_tables": tables, "complete": complete}
+    for limit, there_are in ((5, 5), (1000, 810)):
+        found = sdc("enumerate", CZECH, *RELEASE, "--limit", limit, "--json").document
+        assert found == {"feasible_tables": there_are, "complete": there_are == 810}
 
 
 def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,12 @@ def written(folder: Path, **sections: Any) -> Path:
         ({"release": {"protect": [{"of": "area*height"}]}}, r"protect 'area\*height': .*unknown variable 'height'"),
         ({"release": {"protect": [{"of": "age*sex", "by": "recoding", "merge": "area"}]}}, r"would recode age\*sex"),
         ({"release": {"require": ["age*sex"], "forbid": ["sex"]}}, r"require has age\*sex, and forbid sex"),
+        ({"release": {"protect": [{"of": "area*age"}], "forbid": ["age"]}}, r"protect has area\*age, and forbid age"),
+        ({"release": {"protect": [{"of": "area*age"}, {"of": "age*area"}]}}, r"protect names area\*age twice"),
+        (
+            {"uniques": {"fraction": 0.5, "model": "[age,sx]"}, "table": {"hierarchies": {}}},
+            r"uniques.model = .*unknown variable 'sx'",
+        ),
         ({"release": {"weights": {"variables": {"aeg": 2.0}}}}, "release.weights: weight of 'aeg': .*mean age"),
         ({"release": {"demand": {"aeg*sex": 2.0}}}, "release.demand: demand for 'aeg.*mean age"),
         (

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sdc.commands.cli import app
-from sdc.model.errors import RunFolderError
 from sdc.stages.build import Build
 from sdc.stages.finished import compare
 from tests.helpers import builds
@@ -52,13 +51,6 @@ def test_another_table_is_told_by_its_variables(runs: tuple[Build, Build], tmp_p
     found = compare(runs[0].folder.path, fewer.folder.path)
     assert found.table["variables"] == ("A, B, C, D, E, F", "A, B, C")
     assert any("the table has no" in why for _, why in found.went)
-
-
-def test_what_is_no_run_is_refused(runs: tuple[Build, Build], tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match=r"czech_auto_workers.csv is not a run folder: it has no manifest.json"):
-        compare(runs[0].folder.path, CZECH_CSV)
-    with pytest.raises(RunFolderError, match=r"is not a run folder: it has no manifest.json"):
-        compare(runs[0].folder.path.parent, tmp_path)
 
 
 def test_a_coarser_level_is_within_the_finer_one(tmp_path: Path) -> None:

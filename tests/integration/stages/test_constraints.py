@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -82,24 +81,6 @@ def test_a_config_of_an_earlier_version_says_how_far_a_search_went_which_has_no_
     assert build.made.found.ended_after == {}
     assert folder_digest(build.folder.stage("release")) == folder_digest(whole.folder.stage("release"))
     assert build.folder.path != whole.folder.path  # it is another config, as it was
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"require": [{"all": 2, "of": ["A"]}]}, "give one of all, and of"),
-        ({"forbid": [{"of": []}]}, "at least 1 item"),
-        ({"on_conflict": "ignore"}, "release.on_conflict = 'ignore'"),
-        ({"max_evaluations": 0}, "release.max_evaluations = 0"),
-        ({"minutes": 0.0}, "release.minutes = 0.0"),
-        ({"required_only": True}, "required_only is true, and nothing is required; name sub-tables under require"),
-        ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
-        ({"demand": {"A": 0.0}}, "release.demand"),
-    ],
-)
-def test_constraints_that_are_none(settings: dict[str, Any], message: str, written: Written) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read_config(written(**settings))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from sdc.executor import IN_PROCESS
 from sdc.feasible.witness_pool import CellRows
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError, RunFolderError, SdcError
-from sdc.model.release import Release
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.publication import write_publication
 from sdc.risk.support import Support
@@ -186,19 +185,3 @@ def test_an_undecided_release_is_not_published_whatever_the_search_says(
         run_all(build, IN_PROCESS)
     assert_nothing_published(build)
     assert (build.folder.stage("confidential") / "report.html").is_file()
-
-
-@pytest.mark.parametrize("accepted", [False, True])
-def test_a_refuted_release_is_never_published(accepted: bool, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = OrderedSearch.run
-
-    def run(self: OrderedSearch) -> OrderedRelease:
-        return replace(found(self), evaluation=self.evaluator.evaluate(Release.of([0b111111])))
-
-    monkeypatch.setattr(OrderedSearch, "run", run)
-    file = config(risk={"accept_undecided": accepted})
-    file.write_text(file.read_text() + "assessment: proven\n")  # sharp bounds would refuse it before the gate does
-    build = open_build(file)
-    with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and 0, required 6\)"):
-        run_all(build, IN_PROCESS)
-    assert_nothing_published(build)

@@ -240,35 +240,6 @@ def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearb
     assert not [*tmp_path.rglob("release")]
 
 
-@pytest.mark.parametrize(
-    ("release", "error", "message"),
-    [
-        ({"protect": "suppression"}, ConfigError, "protect is suppression, and nothing is required"),
-        ({"protect": [{"of": "area*age"}], "forbid": ["age"]}, ConfigError, r"protect has area\*age, and forbid age"),
-        ({"protect": [{"of": "area*age"}], "method": "simulatable"}, ConfigError, "suppression depends on the"),
-        ({"protect": [{"of": "area*age"}, {"of": "age*area"}]}, ConfigError, r"protect names area\*age twice"),
-        (
-            {"protect": [{"of": "area*age", "by": "rounding"}]},
-            ConfigError,
-            "base goes with by: rounding, which needs one",
-        ),
-        ({"protect": [{"of": "area*age", "by": ["suppression", "suppression"]}]}, ConfigError, "by names a way twice"),
-        (
-            {"protect": [{"of": "area*age", "by": "suppression", "merge": "area"}]},
-            ConfigError,
-            "merge goes with by: recod",
-        ),
-        ({"protect": [{"of": "area*age", "by": "recoding", "merge": "edu"}]}, ConfigError, "'edu' is none of its axes"),
-    ],
-)
-def test_what_cannot_be_is_refused_before_anything_is_public(
-    tmp_path: Path, release: dict[str, Any], error: type[SdcError], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        built(config(tmp_path, release=release))
-    assert not [*tmp_path.rglob("release")]
-
-
 def weighed(folder: Path, lines: list[str], **section: Any) -> Path:
     (folder / "weights.csv").write_text("\n".join(lines) + "\n")
     part = {"of": "area*age", "cost": {"weights": "weights.csv"}, **section}

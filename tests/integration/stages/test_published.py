@@ -18,11 +18,9 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.release import Release
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.storage.runs import read_run
-from sdc.verify.run_folder import verify
 from tests.helpers.builds import (
     ANNEALED,
     CONFIGS,
@@ -33,7 +31,6 @@ from tests.helpers.builds import (
     Config,
     built,
     made,
-    report_of,
 )
 from tests.helpers.folders import contents, said
 
@@ -130,17 +127,6 @@ def test_a_release_tells_no_setting(config: Config, finished: Path) -> None:
     for parquet in map(pq.ParquetFile, sorted(folder.glob("*.parquet"))):
         told.append(str([parquet.metadata.to_dict(), parquet.schema_arrow.metadata, parquet.read().to_pydict()]))
     assert [word for word in SETTINGS_WORDS if word in "\n".join(told).lower()] == []
-
-
-@pytest.mark.parametrize("method", ["ordered", "decomposable"])
-def test_without_an_at_risk_cell_the_table_is_published(method: str, config: Config, tmp_path: Path) -> None:
-    (tmp_path / "table.csv").write_text("a,b,count\nx,y,10\nw,z,20\n")
-    table = {"path": str(tmp_path / "table.csv"), "categories": {}}
-    build = built(config(table=table, release={"method": method}))
-    assert build.made.found.release == Release.of([0b11])
-    assert "No cell is at risk" in str(build.made.found.reason)
-    assert verify(build.folder.path, lambda line: None).verified
-    assert "no at-risk cell" in report_of(build)
 
 
 def records() -> list[list[str]]:

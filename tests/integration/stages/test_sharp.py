@@ -14,7 +14,7 @@ import pytest
 from sdc.events import EventText, heard
 from sdc.executor import IN_PROCESS
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, NotReleasableError
+from sdc.model.errors import NotReleasableError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.refusal import NOT_RELEASABLE, status_of
@@ -173,22 +173,6 @@ def test_parts_of_anything_else_are_never_gone_on_from(
         asked["source"] = ResolvedInput.open(str(copy))
     after = answers.checkpoint_of(**asked)
     assert before.of != after.of
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        ({"assessment": "shrap"}, r"assessment = 'shrap'.*'proven' or 'sharp'"),
-        ({"sharp_seconds": 0}, "sharp_seconds"),
-        ({"sharp_seconds": -1.0}, "sharp_seconds"),
-        ({"sharp_seconds": float("nan")}, "sharp_seconds"),
-        ({"assessment": "proven"}, "sharp_seconds is given, and assessment is not sharp; set it to sharp, or leave it"),
-    ],
-)
-def test_a_config_that_makes_no_sense_is_refused(sections: dict[str, Any], message: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=message):
-        open_build(large(tmp_path, **sections))
-    assert not (tmp_path / "runs").exists()
 
 
 def narrow(found: Any) -> Any:

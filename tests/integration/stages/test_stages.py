@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import TABLE, run_stage
-from sdc.stages.table import check_before
 from sdc.storage.parquet import read_written_table
 
 CONFIG = """
@@ -76,32 +74,6 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
         "sums": [],
     }
     assert "table: 12 records excluded: age: value that no bin or group covers" in said
-
-
-def test_a_part_that_changes_after_the_digest_makes_no_table(config: Path) -> None:
-    build = open_build(config)
-    assert build.digests["data"]
-    part = config.parent / "parts" / "2.csv"
-    part.write_text(part.read_text() + "20,no,north\n")
-    with pytest.raises(InputError, match=r"2\.csv was rewritten while it was read; run again when it is at rest"):
-        table_of(build)
-    assert not build.folder.stage("table").exists()
-    assert table_of(open_build(config))[0].exists()
-
-
-@pytest.mark.parametrize(
-    ("part", "variables", "message"),
-    [
-        ("age,school,county", "age, school, region", r"3\.csv has the columns .*county but 0\.csv has .*region;"),
-        ("age,school,region", "age, school, region, size", r"has no column 'size'; it has age, school, region"),
-    ],
-)
-def test_parts_without_what_is_named_are_refused(config: Path, part: str, variables: str, message: str) -> None:
-    (config.parent / "parts" / "3.csv").write_text(f"{part}\n20,no,north\n")
-    config.write_text(config.read_text().replace("age, school, region", variables))
-    with pytest.raises(InputError, match=message):
-        check_before(open_build(config))
-    assert {path.name for path in config.parent.iterdir()} == {"build.yaml", "parts"}
 
 
 def test_two_names_of_one_set_of_parts_are_one_build(config: Path) -> None:

@@ -54,12 +54,6 @@ def test_a_level_of_one_group_is_none() -> None:
     assert table.schema.levels.is_flat
 
 
-def test_a_level_that_is_the_axis_is_refused() -> None:
-    same = pa.table({"region": ["n", "s"], "town": ["a", "b"]})
-    with pytest.raises(InputError, match="'region' and 'town' are the same partition of the categories of 'town'"):
-        sdc.read_table(same, hierarchies=LEVELS)
-
-
 def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
     crossed = pa.table({"region": ["n", "s", "s"], "town": ["a", "a", "b"]})
     with pytest.raises(InputError, match="hierarchy 'place': 1 categories of 'town' have records in several") as info:

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hs
 
 from sdc.model.errors import InputError
 from sdc.model.release import NOTHING
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Table
-from tests.strategies import every_cell, frontier, knows, small_tables, structural_zeros
+from tests.strategies import frontier, knows
 
 SCHEMA = Schema(
     (
@@ -27,15 +25,6 @@ CHILDREN_AT_WORK: Pattern = ((0, (0,)), (1, (1, 2)))
 TABLE = Table.of(SCHEMA, np.array([[0, 0, 0], [1, 1, 1], [2, 0, 1]]), np.array([5, 7, 2]))
 
 
-def test_a_cell_is_impossible_where_every_variable_of_a_pattern_matches() -> None:
-    zeros = StructuralZeros((CHILDREN_AT_WORK, ((2, (0,)), (0, (2,)))))
-    cells = every_cell(SCHEMA)
-    expected = [(a == 0 and e in (1, 2)) or (s == 0 and a == 2) for a, e, s in cells.tolist()]
-    assert zeros.contains(cells, SCHEMA).tolist() == expected
-    assert not NO_ZEROS.contains(cells, SCHEMA).any()
-    assert (bool(zeros), bool(NO_ZEROS)) == (True, False)
-
-
 def test_equal_sets_of_patterns_are_equal() -> None:
     other = ((2, (0,)),)
     first = StructuralZeros((CHILDREN_AT_WORK, other))
@@ -43,20 +32,6 @@ def test_equal_sets_of_patterns_are_equal() -> None:
     assert first == shuffled
     assert hash(first) == hash(shuffled)
     assert repr(first) == repr(shuffled)
-
-
-@given(hs.data())
-def test_a_marginal_cell_is_excluded_only_where_all_its_cells_are(data: hs.DataObject) -> None:
-    table = data.draw(small_tables())
-    zeros = data.draw(structural_zeros(table))
-    kept = data.draw(hs.sets(hs.integers(0, len(table.schema) - 1), min_size=1))
-    inside = zeros.within(sum(1 << v for v in kept))
-    cells = every_cell(table.schema)
-    excluded = inside.contains(cells[:, sorted(kept)], table.schema.restrict(sorted(kept)))
-    assert zeros.contains(cells, table.schema)[excluded].all()
-    named = [{v for v, _ in pattern} for pattern in zeros.patterns]
-    assert len(inside.patterns) <= sum(variables <= kept for variables in named)
-    assert bool(inside) == any(variables <= kept for variables in named)
 
 
 def test_what_is_known_follows_the_zeros_and_the_table_does_not() -> None:
