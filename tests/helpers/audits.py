@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -30,20 +28,11 @@ from sdc.search.decomposable import TraceRow
 from sdc.search.step import SearchStep
 from sdc.storage.results import SearchRecord
 from tests.reference import explicit_critical_width
+from tests.strategies import czech as czech_table
 from tests.strategies import knows
 
-CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
 DIGESTS = {"config": "a1" * 32, "data": "b2" * 32, "code": "c3" * 32}
-
-
-def czech_table() -> Table:
-    with CZECH.open() as file:
-        rows = list(csv.DictReader(file))
-    names = [name for name in rows[0] if name != "count"]
-    variables = [Variable(name, tuple(dict.fromkeys(row[name] for row in rows))) for name in names]
-    codes = [[v.categories.index(row[v.name]) for v in variables] for row in rows]
-    return Table.of(Schema(tuple(variables)), np.array(codes), np.array([int(row["count"]) for row in rows]))
 
 
 def czech_widths(table: Table, small_count: int = 2) -> CriticalWidths:

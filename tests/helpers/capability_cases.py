@@ -38,9 +38,10 @@ from sdc.server.simulation.run import ServerSimulation, tried
 from sdc.stages.build import Build, open_build
 from sdc.stages.finished import space_of_run
 from sdc.stages.release import upload
-from sdc.stages.stages import ALONE, SWEEP, run_all, run_stage, stages_of
+from sdc.stages.stages import ALONE, run_all, run_stage, stages_of
 from sdc.stages.table import sweep_facts
 from tests.helpers.folders import contents
+from tests.helpers.services import swept
 from tests.reference import Fact, exact, feasible, impossible
 
 VARIABLES = {"a": ("a0", "a1"), "d": ("d0", "d1", "d2"), "c": ("c0", "c1")}
@@ -708,9 +709,7 @@ def judge_server(case: Case) -> set[str]:
     """A server that is asked for everything, and the verbs about servers; their names."""
     build = case.build
     assert build.config.server is not None
-    with build.started([stage.name for stage in SWEEP]):
-        for stage in SWEEP:
-            run_stage(stage, build, IN_PROCESS, lambda text: None)
+    swept(build)
     prepare(build)
     with open_service(build) as service:
         for sub_table in st.subsets(st.full(len(NAMES)), build.made.table.schema):

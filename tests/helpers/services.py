@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.release import NOTHING, Release
@@ -26,7 +24,7 @@ from sdc.server.service.service import Service
 from sdc.server.service.workers import Bench, Worker
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import SWEEP, run_stage
-from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.helpers.builds import write_czech
 from tests.strategies import knows
 
 CRITERIA = Criteria.of(2, 6)
@@ -74,11 +72,8 @@ def open_service(
 
 def czech_build(folder: Path, **sections: Any) -> Build:
     """A build of the Czech table in a folder, without workers of its own."""
-    content = yaml.safe_load(CZECH_YAML.read_text())
-    content["table"]["path"] = str(CZECH_CSV)
-    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder)}, **sections}
-    (folder / "czech.yaml").write_text(yaml.safe_dump(content))
-    return open_build(folder / "czech.yaml")
+    whole = {"output": {"folder": str(folder)}, **sections}
+    return open_build(write_czech(folder, "czech.yaml", whole=whole))
 
 
 def swept(build: Build) -> None:

@@ -67,15 +67,11 @@ def written(folder: Path, content: dict[str, Any], **server: Any) -> Path:
 
 def prepare(config: Path) -> None:
     """What `sdc serve --prepare` makes, without a flow."""
-    from sdc.executor import IN_PROCESS
     from sdc.server.service.prepare import prepare as prepare_server
     from sdc.stages.build import open_build
-    from sdc.stages.stages import SWEEP, run_stage
+    from tests.helpers.services import swept
 
-    build = open_build(config)
-    with build.started([stage.name for stage in SWEEP]):
-        for stage in SWEEP:
-            run_stage(stage, build, IN_PROCESS, lambda text: None)
+    swept(build := open_build(config))
     prepare_server(build)
 
 

@@ -42,7 +42,7 @@ from sdc.verify.run_folder import verify
 from tests import reference
 from tests.helpers import builds
 from tests.helpers.clearing import cleared_of
-from tests.integration.public.test_check import Told, marginal, part, recoded
+from tests.integration.public.test_check import Told, facts, marginal, part, recoded
 from tests.profiles import scaled
 from tests.strategies import dense, evaluator_of, knows, schema_of
 
@@ -68,32 +68,11 @@ def case(random: np.random.Generator) -> tuple[Table, Told]:
     return table, part(table, kept, int(random.integers(1, schema.sizes[-1])), "before")
 
 
-def told_facts(table: Table, told: Told) -> list[reference.Fact]:
-    """A publication as what the counts of some cells sum to: of those that it is of, grouped as it groups them."""
-    published, relation = told
-    names, own = table.schema.names, published.table
-    counts = {tuple(cell): int(n) for cell, n in zip(own.codes.tolist(), own.counts.tolist(), strict=True)}
-    groups: dict[tuple[int, ...], set[reference.Cell]] = {}
-    for cell in reference.every_cell(table.schema.sizes):
-        named = {name: table.schema.variables[v].categories[cell[v]] for v, name in enumerate(names)}
-        if any(named[name] not in chosen for name, chosen in relation.where.items()):
-            continue
-        place = []
-        for variable in own.schema.variables:
-            how = relation.variables.get(variable.name)
-            value = named[(how and how.of) or variable.name]
-            if how is not None and how.groups is not None:
-                value = next(label for label, values in how.groups.items() if value in values)
-            place.append(variable.categories.index(value))
-        groups.setdefault(tuple(place), set()).add(cell)
-    return [reference.Fact(frozenset(cells), n := counts.get(key, 0), n) for key, cells in groups.items()]
-
-
 def is_safe(table: Table, release: Release, told: Told) -> bool:
     """Whether every small count keeps its width over all tables with the total, the release and what was told."""
     counts = table.dense
     public = [st.members(element) for element in release.frontier]
-    return reference.is_releasable(counts, public, SMALL_COUNT, MIN_WIDTH, told_facts(table, told))
+    return reference.is_releasable(counts, public, SMALL_COUNT, MIN_WIDTH, facts(table.schema, told))
 
 
 def config(folder: Path, earlier: list[dict[str, Any]], **more: Any) -> Path:
