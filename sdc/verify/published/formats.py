@@ -106,8 +106,8 @@ def check_formats(
         elif is_of_api(file) and path.name == names.PX_DATA:
             stem = json.loads(path.read_text(encoding="utf-8"))["extension"]["px"]["matrix"]
             check(stem in expected_tables, f"{path} is of no table that is there as CSV or Parquet")
-            variables, rows = _json_stat(path)
-            require_same((variables, _once(rows)), stem, path)
+            variables, listed = _json_stat(path)
+            require_same((variables, _once(listed)), stem, path)
         elif names.SUB_TABLE in file and (cells := read_cells(path, str(file["format"]))) is not None:
             require_same(cells, stem_of(file["path"]), path)
 
