@@ -134,7 +134,7 @@ def test_suppressed_cells_of_a_server_are_read(czech: Table, tmp_path: Path) -> 
             found = api.get_table_data("A-B-C-D-E-F", {v: ["*"] for v in "ABCDEF"})
             answer = service.in_part(0b111111)
             assert answer is not None
-            assert sum(row["value"] is None for row in found) == len(answer.withheld) > 0
+            assert sum(row["value"] is None for row in found) == len(answer.suppressed) > 0
             assert sum(row["value"] or 0 for row in found) == answer.marginal.total
 
 
