@@ -6,19 +6,16 @@ Problems have the types and titles of PxTools/PxWebApi.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from itertools import chain, islice
 from math import prod
-from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -45,15 +42,12 @@ from sdc.server.service.query_service import QueryService, SuppressedAnswer
 from sdc.server.web.api import estimated_cells, public_of
 from sdc.server.web.cells import Answer, Shape
 from sdc.server.web.gateway import READS_PER_REQUEST
-from sdc.server.web.problems import PX_PREFIX, Problem
+from sdc.server.web.problems import PX_PREFIX
+from sdc.server.web.px_selection import NO_TABLE, Chosen, Codes, fail, number_of, places_of, queried, sent, with_names
 
 MOST_SELECTED = 100_000  # cells of an answer; pxwebpy splits larger selections
 MOST_LISTED = 5_000  # tables
 PAGE_SIZE, KEPT_BYTES = 20, 256 << 20
-
-Codes = npt.NDArray[np.int64]
-Chosen = dict[str, tuple[str | None, Sequence[str]]]
-"""The code list and the expressions of each variable of a selection."""
 
 OUTPUTS: Mapping[str, tuple[str, str, Callable[[CountTable], Pieces] | None]] = {
     documents.JSON_STAT: ("application/json", "json", None),
@@ -67,28 +61,6 @@ OUTPUTS: Mapping[str, tuple[str, str, Callable[[CountTable], Pieces] | None]] = 
     "parquet": ("application/vnd.apache.parquet", "parquet", parquet),
 }
 """Media type, suffix and writer of each output format; JSON-stat has one of its own."""
-
-NO_TABLE = "there is no table of this id"
-_ERRORS = {
-    "table": (404, "Non-existent table"),
-    "page": (404, "Non-existent page"),
-    "codelist": (404, "Non-existent codelist"),
-    "its codelist": (400, "Non-existent codelist"),
-    "variable": (400, "Non-existent variable"),
-    "value": (400, "Non-existent value"),
-    "missing": (400, "Missing selection for mandantory variable"),
-    "expression": (400, "Illegal selection expression"),
-    "placement": (400, "Illegal placment"),
-    "cells": (403, "Too many cells selected"),
-    "format": (400, "Unsupported output format"),
-    "parameter": (400, "Bad Request"),
-}
-"""Status and title of each problem, spelled as in PxTools/PxWebApi."""
-
-
-def _fail(what: str, detail: str) -> NoReturn:
-    status, title = _ERRORS[what]
-    raise Problem("bad-body", detail, {"type": "Parameter error", "title": title}, status=status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +119,7 @@ class PxApi:
     kept: Recent[tuple[SubTable, SuppressedTable | None], PublicTable] = field(
         default_factory=lambda: Recent(KEPT_BYTES, lambda found: found.size)
     )
+    lists: dict[int, list[tuple[SubTable, str]]] = field(default_factory=dict)
 
     @property
     def most_cells(self) -> int:
@@ -162,13 +135,13 @@ class PxApi:
 
     async def tables(self, request: Request) -> Response:
         """A page of the public tables whose metadata have every word of the query."""
-        size, number = _number(request, "pageSize", PAGE_SIZE), _number(request, "pageNumber", 1)
-        words, days = request.query_params.get("query", "").casefold().split(), _number(request, "pastDays", 0)
-        found = [one for one in self._listed() if not words or self._has(one, words)]
+        size, number = number_of(request, "pageSize", PAGE_SIZE), number_of(request, "pageNumber", 1)
+        words, days = request.query_params.get("query", "").casefold().split(), number_of(request, "pastDays", 0)
+        found = [one for one, texts in self._listed() if all(word in texts for word in words)]
         if days and not self._is_updated(days):
             found = []
         if number > max(1, -(-len(found) // size)):
-            _fail("page", f"there is no page {number} of {size} tables each")
+            fail("page", f"there is no page {number} of {size} tables each")
         base = self._address(request, "tables/")
         entries = [self._entry(one, base) for one in found[(number - 1) * size : number * size]]
         return _answer(request, documents.listing(entries, number, size, len(found)))
@@ -202,10 +175,10 @@ class PxApi:
         schema, named = self.service.schema, self.service.state.named
         names = documents.names_in(own_id.removeprefix("agg_")) or []
         if not own_id.startswith("agg_") or len(names) != 2 or not {*names} <= {*schema.names}:
-            _fail("codelist", "there is no code list of this id")
+            fail("codelist", "there is no code list of this id")
         fine, level = map(schema.index, names)
         if not all(st.has(named, v) for v in (fine, level)) or not st.has(schema.levels.coarser[fine], level):
-            _fail("codelist", "there is no code list of this id")
+            fail("codelist", "there is no code list of this id")
         groups = [schema.levels.groups[v].tolist() for v in (fine, level)]
         within = sorted({*zip(*groups, strict=True)})
         own, labels = schema.variables[level], self.service.texts.labels
@@ -224,7 +197,7 @@ class PxApi:
         """The cells of a selection, or without one of the default selection."""
         subtable = self._sub_table(own_id)
         found = await self._public(subtable)
-        wanted = await _selection(request) if request.method == "POST" else _queried(request)
+        wanted = await sent(request) if request.method == "POST" else queried(request)
         writer = _output(request)
         if not any(values for _, values in wanted.values()):
             wanted = self._default(found.table)
@@ -234,24 +207,24 @@ class PxApi:
         self, request: Request, subtable: SubTable, found: PublicTable, wanted: Chosen, output: str
     ) -> Response:
         schema, dimensions = self.service.schema, documents.dimensions_of(found.table)
-        wanted = _named(wanted, dimensions, documents.time_of(found.table))
+        wanted = with_names(wanted, dimensions, documents.time_of(found.table))
         own = {one.name: wanted.get(one.name, (None, ())) for one in found.table.dimensions}
         levels = {v: self._level(found, v, listed) for v, (listed, _) in own.items() if listed}
         left_out = [v for v, (_, values) in own.items() if not values]
         if left_out and not found.eliminates:
-            _fail("missing", f"choose values of {left_out[0]!r}: it cannot be left out of this table")
+            fail("missing", f"choose values of {left_out[0]!r}: it cannot be left out of this table")
         labels = {one.name: one.label for one in dimensions}
         for one in dimensions[len(own) :]:
             if values := wanted.get(one.name, (None, ()))[1]:
-                _places(one, values)
+                places_of(one, values)
         if left_out or levels:
             # of a whole table every sum is public
             found = await self._public(st.named([levels.get(v, v) for v in own if v not in left_out], schema))
         of_level = {level: v for v, level in levels.items()}
         names = [of_level.get(one.name, one.name) for one in found.table.dimensions]
-        places = [_places(one, own[v][1]) for v, one in zip(names, found.table.dimensions, strict=True)]
+        places = [places_of(one, own[v][1]) for v, one in zip(names, found.table.dimensions, strict=True)]
         if (cells := prod(map(len, places))) > self.most_cells:
-            _fail("cells", f"{cells} cells are selected, at most {self.most_cells} are answered at once")
+            fail("cells", f"{cells} cells are selected, at most {self.most_cells} are answered at once")
         own_id = documents.table_id(st.names(subtable, schema))
 
         def written() -> Response:
@@ -266,11 +239,11 @@ class PxApi:
         """Of an id; Problem for none, the same as for a table that is not released."""
         names = documents.names_in(own_id) or []
         if len({*names}) < len(names) or not names or not {*names} <= {*self.service.schema.names}:
-            _fail("table", NO_TABLE)
+            fail("table", NO_TABLE)
         subtable = st.named(names, self.service.schema)
         # of two spellings one is an id
         if documents.table_id(st.names(subtable, self.service.schema)) != own_id:
-            _fail("table", NO_TABLE)
+            fail("table", NO_TABLE)
         return subtable
 
     async def _public(self, subtable: SubTable) -> PublicTable:
@@ -284,11 +257,11 @@ class PxApi:
         most = self.settings.limits.cells
         if estimated_cells(subtable, self.service.schema, self.service.records, Shape()) > most:
             if is_known:
-                _fail("cells", f"the table may have more than {most} cells, which this server does not count")
-            _fail("table", NO_TABLE)
+                fail("cells", f"the table may have more than {most} cells, which this server does not count")
+            fail("table", NO_TABLE)
         public = await run_in_threadpool(public_of, self.service, subtable)
         if public is None:
-            _fail("table", NO_TABLE)
+            fail("table", NO_TABLE)
         is_whole = not isinstance(public, SuppressedAnswer)
         found = await run_in_threadpool(lambda: _ready(PublicTable(self._table(subtable, public), is_whole)))
         return self.kept.get((subtable, part), lambda: found) if is_whole == (part is None) else found
@@ -306,18 +279,21 @@ class PxApi:
     def _labels(self, subtable: SubTable) -> list[str]:
         return [self.service.texts.labels.variable(name) for name in st.names(subtable, self.service.schema)]
 
-    def _listed(self) -> list[SubTable]:
-        """The frontier and suppressed tables, then what is within them, as far as a list goes."""
-        state, schema = self.service.state, self.service.schema
-        largest = [*state.released.frontier, *state.suppressed_tables.views]
-        within = chain.from_iterable(st.subsets(one, schema) for one in state.released.frontier)
-        found = dict.fromkeys(islice(chain(largest, within), 4 * MOST_LISTED + len(largest)))
-        return [one for one in found if one][:MOST_LISTED]
-
-    def _has(self, subtable: SubTable, words: Sequence[str]) -> bool:
-        about, names = self.service.texts.about, st.names(subtable, self.service.schema)
-        text = " ".join((*names, self._title(subtable), *about.facts.values(), documents.table_id(names))).casefold()
-        return all(word in text for word in words)
+    def _listed(self) -> list[tuple[SubTable, str]]:
+        """The frontier and suppressed tables, then what is within them, as far as a list goes; each with its texts."""
+        state, schema, about = self.service.state, self.service.schema, self.service.texts.about
+        if state.version not in self.lists:
+            largest = [*state.released.frontier, *state.suppressed_tables.views]
+            within = chain.from_iterable(st.subsets(one, schema) for one in state.released.frontier)
+            found = dict.fromkeys(islice(chain(largest, within), 4 * MOST_LISTED + len(largest)))
+            listed = [(one, st.names(one, schema)) for one in found if one][:MOST_LISTED]
+            facts = " ".join(about.facts.values())
+            self.lists.clear()
+            self.lists[state.version] = [
+                (one, " ".join((*names, self._title(one), documents.table_id(names), facts)).casefold())
+                for one, names in listed
+            ]
+        return self.lists[state.version]
 
     def _is_updated(self, days: int) -> bool:
         day = self.service.texts.about.published
@@ -351,7 +327,7 @@ class PxApi:
         levels = st.members(schema.levels.coarser[schema.index(variable)]) if found.eliminates else ()
         lists = {documents.codelist_id(variable, schema.names[level]): schema.names[level] for level in levels}
         if own_id not in lists:
-            _fail("its codelist", f"{variable!r} has no code list of this id here")
+            fail("its codelist", f"{variable!r} has no code list of this id here")
         return lists[own_id]
 
     def _default(self, table: CountTable) -> Chosen:
@@ -389,9 +365,19 @@ def _written(request: Request, table: CountTable, output: str, own_id: str, *, e
     try:
         body = b"".join(write(table))
     except ReleaseError as error:
-        _fail("format", f"{str(error).partition(';')[0]}; take {documents.JSON_STAT}, csv or parquet")
+        fail("format", f"{str(error).partition(';')[0]}; take {documents.JSON_STAT}, csv or parquet")
     name = {"content-disposition": f'attachment; filename="{own_id[:80].replace("~", "_")}.{suffix}"'}
     return _bytes(request, body, media_type, name)
+
+
+def _output(request: Request) -> str:
+    wanted = request.query_params.get("outputFormat") or documents.JSON_STAT
+    if wanted not in OUTPUTS:
+        fail("format", f"there is no format {wanted[:40]!r}; there are {', '.join(OUTPUTS)}")
+    params = {one for text in request.query_params.getlist("outputFormatParams") for one in text.split(",") if one}
+    if others := params - {"UseCodes"}:
+        fail("format", f"{min(others)[:40]!r} is not had; tables have codes")
+    return wanted
 
 
 def _answer(request: Request, content: Document) -> Response:
@@ -406,134 +392,6 @@ def _bytes(request: Request, body: bytes, media_type: str, headers: Mapping[str,
     if request.method == "GET" and given & {tag, "*"}:
         return Response(status_code=304, headers=own)
     return Response(body, headers=own, media_type=media_type)
-
-
-# Selections
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    """A positive number of the query, or the default."""
-    text = request.query_params.get(name) or str(default)
-    if not re.fullmatch("[0-9]{1,9}", text):
-        _fail("parameter", f"{name} is no whole number")
-    return int(text) or default
-
-
-def _output(request: Request) -> str:
-    wanted = request.query_params.get("outputFormat") or documents.JSON_STAT
-    if wanted not in OUTPUTS:
-        _fail("format", f"there is no format {wanted[:40]!r}; there are {', '.join(OUTPUTS)}")
-    params = {one for text in request.query_params.getlist("outputFormatParams") for one in text.split(",") if one}
-    if others := params - {"UseCodes"}:
-        _fail("format", f"{min(others)[:40]!r} is not had; tables have codes")
-    return wanted
-
-
-def _queried(request: Request) -> Chosen:
-    """Of `valuecodes[VARIABLE]=a,b` and `codelist[VARIABLE]=id`."""
-    values, lists = dict[str, list[str]](), dict[str, str]()
-    for key, text in request.query_params.multi_items():
-        name, bracket, variable = key.partition("[")
-        if name.lower() in ("valuecodes", "codelist"):
-            if not bracket or not variable.endswith("]") or len(variable) < 2:
-                _fail("parameter", f"write {name.lower()}[VARIABLE], not {key[:80]!r}")
-            if name.lower() == "codelist":
-                lists[variable[:-1]] = text
-            else:
-                values.setdefault(variable[:-1], []).append(text)
-    return {v: (lists.get(v), [one for text in values.get(v, ()) for one in _parts(text)]) for v in {**values, **lists}}
-
-
-def _parts(text: str) -> list[str]:
-    """Values between commas; one in brackets is as it is, and an expression has its commas between parentheses."""
-    parts = re.findall(r"\[[^\]]*\](?=,|$)|[A-Za-z]+\([^)]*\)(?=,|$)|[^,]+", text)
-    return [one[1:-1] if one.startswith("[") and one.endswith("]") else one for one in parts]
-
-
-async def _selection(request: Request) -> Chosen:
-    """Of a body `{"selection": [{"variableCode": ..., "valueCodes": [...], "codelist": ...}]}`."""
-    try:
-        body = await request.body()
-        content = json.loads(body) if body else {"selection": []}
-        found: Chosen = {}
-        for one in content["selection"]:
-            variable, listed = one["variableCode"], one.get("codelist")
-            values = one.get("valueCodes") or []
-            if not isinstance(variable, str) or not all(isinstance(text, str) for text in [*values, listed or ""]):
-                raise TypeError
-            found[variable] = listed or None, values
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
-        _fail("parameter", 'send {"selection": [{"variableCode": "...", "valueCodes": ["..."]}]} as JSON')
-    return found
-
-
-def _named(wanted: Chosen, dimensions: Sequence[Dimension], time: Dimension | None) -> Chosen:
-    """By the codes of the variables, whose case is ignored; `time` is that of the period."""
-    names = [one.name for one in dimensions]
-    folded = {**{name.casefold(): name for name in reversed(names)}, **({"time": time.name} if time else {})}
-    found: Chosen = {}
-    for given, own in wanted.items():
-        name = given if given in names else folded.get(given.casefold())
-        if name is None:
-            _fail("variable", f"the table has no variable {given[:80]!r}")
-        found[name] = own
-    return found
-
-
-def _places(dimension: Dimension, values: Sequence[str]) -> Codes:
-    """The places of the chosen categories in their order, each once."""
-    place = {category: number for number, category in enumerate(dimension.categories)}
-    folded = {category.casefold(): number for category, number in reversed(place.items())}
-    chosen = set[int]()
-    for value in values:
-        found = place.get(value, folded.get(value.casefold()))
-        chosen |= {found} if found is not None else {*_matched(value, dimension, folded)}
-    if not chosen:
-        _fail("missing", f"no category of {dimension.name!r} is selected")
-    return np.array(sorted(chosen), np.int64)
-
-
-_CALL = re.compile(r"(TOP|BOTTOM|FROM|TO|RANGE)\((.*)\)", re.IGNORECASE | re.DOTALL)
-
-
-def _matched(text: str, dimension: Dimension, folded: Mapping[str, int]) -> Iterator[int]:
-    """The places of the categories that an expression stands for."""
-    every = range(len(dimension.categories))
-    if call := _CALL.fullmatch(text):
-        kind, inner = call[1].upper(), call[2]
-        if kind in ("TOP", "BOTTOM"):
-            numbers = re.fullmatch("([1-9][0-9]{0,8})(?:,([0-9]{1,9}))?", inner)
-            if numbers is None:
-                _fail("expression", f"{text[:80]!r} is no number of categories")
-            skipped = int(numbers[2] or 0)
-            in_order = every if kind == "TOP" else every[::-1]
-            yield from in_order[skipped : skipped + int(numbers[1])]
-            return
-        codes = _ends(inner, folded) if kind == "RANGE" else [inner]
-        ends = [folded.get(code.casefold(), -1) for code in codes]
-        if -1 in ends or not ends:
-            _fail("expression", f"{text[:80]!r} names no category of {dimension.name!r}")
-        low, high = {"FROM": (ends[0], every[-1]), "TO": (0, ends[0])}.get(kind, (min(ends), max(ends)))
-        yield from every[low : high + 1]
-        return
-    if "?" in text:
-        form = re.compile(re.escape(text).replace(r"\?", "."), re.IGNORECASE | re.DOTALL)
-    elif "*" in text:
-        inner = text.strip("*") if text != "*" else ""
-        if "*" in inner or text.count("*") > 2 or not (text.startswith("*") or text.endswith("*")):
-            _fail("expression", f"{text[:80]!r} has a star within; stars are first or last")
-        around = (".*" * text.startswith("*"), ".*" * text.endswith("*"))
-        form = re.compile(around[0] + re.escape(inner) + around[1], re.IGNORECASE | re.DOTALL)
-    else:
-        _fail("value", f"{dimension.name!r} has no category {text[:80]!r}")
-    yield from (place for place in every if form.fullmatch(dimension.categories[place]))
-
-
-def _ends(inner: str, folded: Mapping[str, int]) -> list[str]:
-    """The two codes of a range, which may have commas of their own."""
-    parts = inner.split(",")
-    pairs = ((",".join(parts[:k]), ",".join(parts[k:])) for k in range(1, len(parts)))
-    return list(next((pair for pair in pairs if all(one.casefold() in folded for one in pair)), ()))
 
 
 def px_routes(service: QueryService, settings: ServerConfig, now: Callable[[], datetime]) -> APIRouter:
