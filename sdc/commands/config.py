@@ -99,13 +99,21 @@ def init(
 
     Comments explain the variables, bins, missing values and likely structural zeros. At a terminal, the command prompts
     for numbers that may be codes or amounts; otherwise it treats them as codes.
+
+    Of a batch of tau-ARGUS (.arb) it converts tables, rules and hierarchies, and lists the differences. With --out the
+    records are written beside the config as CSV.
     """
+    from sdc.data import tau_argus
     from sdc.data.profile import config_name, never_amounts, written
     from sdc.data.source import open_source
     from sdc.model.totals import warnings_of
 
     if out is not None and out.exists():
         raise ConfigError(f"--out {out} exists already; name a file that does not")
+    if table.lower().endswith(tau_argus.SUFFIX):
+        if any(one is not None for one in (delimiter, encoding, decimal, quote, sheet)):
+            raise ConfigError(f"{table} is a batch of tau-ARGUS: its metadata describe the file; leave out options")
+        return _from_batch(checked_path(table), out)
     # absolute, so the config can be moved
     source = open_source(table if "://" in table else checked_path(table).absolute())
     is_interactive = sys.stdin.isatty() and not as_json
@@ -125,6 +133,27 @@ def init(
             print(text, end="")
         else:
             print(f"{out}: {sum(v['used'] for v in facts['variables'])} variables; read it, then: sdc plan {out}")
+
+    return CommandResult({**facts, "config": None if out is not None else text}, show)
+
+
+def _from_batch(batch: Path, out: Path | None) -> CommandResult:
+    from sdc.data.tau_argus import converted
+
+    records = batch.with_name(f"{batch.stem}_records.csv") if out is None else out.with_name(f"{out.stem}_records.csv")
+    text, rows, facts = converted(batch, records.name)
+    if out is not None:
+        if records.exists():
+            raise ConfigError(f"{records} exists already; move it, or name another --out")
+        write_page(records, rows, "--out")
+        write_page(out, text, "--out")
+
+    def show() -> None:
+        if out is None:
+            print(text, end="")
+        else:
+            number = len(facts["differences"])
+            print(f"{out}: {facts['records']} records; read the {number} differences in its first lines")
 
     return CommandResult({**facts, "config": None if out is not None else text}, show)
 
