@@ -326,7 +326,7 @@ class _Sharpened:
             return
         for held, inside in self._apart(rows, self.component.slices if step.method == "walk" else [WHOLE]):
             groups = self.groups(inside, step.method)
-            for some in cut(np.arange(len(groups)), SEEKING[step.method].most):
+            for some in cut(np.arange(len(groups)), SEEKING[step.method].most_at(step.effort)):
                 piece = np.concatenate([groups[number] for number in some])
                 yield _Piece(piece, wanted[piece], held)
 

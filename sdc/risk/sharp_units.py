@@ -29,15 +29,22 @@ from sdc.solve.ends import STEPS_PER_SECOND, Farthest, settled
 if TYPE_CHECKING:
     from sdc.bounds.linear_program import Room
 
-# Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
-COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 250
-NODES_A_STEP = 2  # of walks
-RELEASED_A_STEP = 3  # of a walk from a table found: what is kept of cells near it is made anew
+# Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps.
+# Beyond 3^15 they no longer fit a processor's cache: 2 s for 3^16
+COLLAPSED_A_STEP, SHUTTLED_A_STEP, CACHED, UNCACHED = 4_000, 250, 3**15, 2
+# of walks, measured with 56 to 120 released sub-tables: 0.05 to 0.12 ms a node, and 2 ms a unit
+WALK_STEPS = 20
+# of a walk from a table found for each released sub-table, as what is kept of cells near it is made anew: 6 to 8 ms
+BASE_STEPS = 1
 WALKS = (walk.FIRST, walk.OTHERS, walk.FIRST, walk.OTHERS)  # tries by effort; the last two go on from a table found
 WALK_NODES = 5_000  # most of a walk
 FIRST_SEARCH, MORE_SEARCH = 1 << 14, 8  # steps of branch and bound for an end, and how many times more each time
 FIRST_SOLVER, MORE_SOLVER = 1.0, 4  # deterministic seconds of the integer program
-FEW = 180, 4096  # rows and cells of a linear program that takes less than most walks
+# ends of a linear program in the steps that it counts itself, up to so many rows; measured: 0.13 s an end of 2^16 cells
+PROGRAMS, SMALL_PROGRAM = 3, 180
+# rows and cells of a linear program that comes before walks from tables found; measured with all pairs of 2^16: it
+# settles an end in 0.13 s, and such a walk gains a few of 300 records in 0.01 s
+FEW = 512, 1 << 17
 MAX_INTEGER = 4096  # cells of an integer program
 
 
@@ -110,6 +117,7 @@ def _collapse(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     covered = unit.knowledge.structure.covered & unit.knowledge.structure.varying
     propagations = len(collapse.sharing(part.schema, cells, covered))
     super_cells = 3 ** min(st.dimension(covered), collapse.MAX_DICHOTOMOUS)
+    super_cells *= UNCACHED if super_cells > CACHED else 1
     outer = collapse.Collapse(part, unit.knowledge).outer(cells)
     return FoundEnds(outer, Differences.none(len(part.schema.axes)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
 
@@ -129,8 +137,8 @@ def _walk(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
     inside = slice_of(part, unit.held)
     moved = walk.shift(inside, known, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
-    begun = 0 if unit.base is None else len(row) * len(unit.knowledge.release.frontier) // RELEASED_A_STEP
-    return FoundEnds(unit.outer, moved.differences, 1 + begun + moved.nodes // NODES_A_STEP)
+    begun = 0 if unit.base is None else BASE_STEPS * len(row) * len(unit.knowledge.release.frontier)
+    return FoundEnds(unit.outer, moved.differences, WALK_STEPS + begun + moved.nodes)
 
 
 def _linear_program(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
@@ -139,7 +147,8 @@ def _linear_program(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     program = linear_program.program_of(part, unit.knowledge, unit.effects)
     found = _one_by_one(part, unit, cells, partial(linear_program.farthest, program))
     # the way to the program's centre is counted once a unit, whether the program was kept or not
-    return found._replace(steps=found.steps + program.steps_of())
+    programs = PROGRAMS if len(program.totals) <= SMALL_PROGRAM else 1
+    return found._replace(steps=1 + (found.steps + program.steps_of()) // programs)
 
 
 def _branch_and_bound(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
@@ -184,16 +193,24 @@ def _takes(part: Table, most_cells: int) -> bool:
 
 @dataclass(frozen=True)
 class Approach:
-    """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit."""
+    """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit.
+
+    longer  most groups where the effort is odd: walks with more tries, a unit of which takes a second at most
+    """
 
     seek: Callable[[Table, SharpUnit, Codes], FoundEnds]
     takes: Callable[[Table, Knowledge, int, Room], bool]
     most: int
+    longer: int | None = None
+
+    def most_at(self, effort: int) -> int:
+        """Most groups a unit."""
+        return self.most if self.longer is None or not effort % 2 else self.longer
 
 
 SEEKING: Mapping[str, Approach] = {
     "collapse": Approach(_collapse, lambda part, *rest: True, 16),
-    "walk": Approach(_walk, lambda part, *rest: walk.can_search(part), 32),
+    "walk": Approach(_walk, lambda part, *rest: walk.can_search(part), 32, 4),
     "shuttle": Approach(_shuttle, lambda part, *rest: shuttle.is_affordable(part.schema), 1 << 30),
     "linear-program": Approach(_linear_program, _linear_program_takes, 4),
     "branch-and-bound": Approach(_branch_and_bound, lambda part, *rest: _takes(part, MAX_DEPTH_FIRST), 8),

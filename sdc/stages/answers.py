@@ -45,7 +45,7 @@ from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.version import deciding
 
 BOUNDS = "bounds"
-VERSION = 1  # of saved parts; raised like a stage's version
+VERSION = 2  # of saved parts; raised like a stage's version
 MAX_CELLS_BOUNDED = 1_000_000
 
 

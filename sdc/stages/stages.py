@@ -110,6 +110,7 @@ ASSESSMENT = Stage(
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: [plain(build.config.risk), effort_settings(build.config), build.config.seconds_to_sharpen],
     make=search.assess,
+    version=2,
     task="sharp bounds",
 )
 CURVE = Stage(

@@ -114,7 +114,7 @@ def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[T
 
 def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[Table, Knowledge]) -> None:
     whole, kept = sought(*open_case), Kept()
-    little = sought(*open_case, seconds=1e-4, on_part=kept)
+    little = sought(*open_case, seconds=0.01, on_part=kept)
     assert not little.bounds.exact.all()
     rest = Kept()
     assert same(sought(*open_case, kept=kept.parts, on_part=rest), whole)
