@@ -362,7 +362,7 @@ def posterior(
         What is public.
     law : str, default "released"
         "released", any log-linear model whose generators are released; "uniform"; "saturated"; a model "[a,b][b,c]"; or
-        "average", of those in `priors`.
+        "average", of those in `priors`, or "average-over-draws", which weighs them as [DFT] prints.
     alpha : float, default 0.5
         Of the conjugate priors, for each cell of the full table.
     priors : dict, optional
@@ -410,7 +410,8 @@ def posterior(
     from sdc.intruder.laws import law_of
     from sdc.intruder.measures import groups
 
-    if law != intruder.AVERAGE and priors:
+    averages = intruder.AVERAGE, intruder.OVER_DRAWS
+    if law not in averages and priors:
         raise InputError(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
@@ -418,8 +419,9 @@ def posterior(
     table, share = table_of(table), settings.pop("share", 1.0)
     known, chosen = known_of(table, public), chosen_cells(table, cells, small_count)
     held, drawn = groups(CellMarginals(table, chosen), known, share), Sampling(**settings)
-    if law == intruder.AVERAGE:
-        found = average(table, known, priors or {}, chosen, alpha, drawn, executor)
+    if law in averages:
+        is_over_draws = law == intruder.OVER_DRAWS
+        found = average(table, known, priors or {}, chosen, alpha, drawn, executor, over_draws=is_over_draws)
     else:
         found = intruder.posterior(table, known, law_of(law, table.schema, alpha), chosen, drawn, executor)
     return replace(found, groups=held).named_by(table.schema, small_count if cells == "at-risk" else None)

@@ -184,7 +184,7 @@ def posterior_command(
         str,
         typer.Option(
             help="released, uniform, saturated, a model such as [a,b][b,c], or average: the laws of --prior by "
-            "prior and likelihood."
+            "prior and likelihood; average-over-draws weighs them as [DFT] (8) to (10) do."
         ),
     ] = "released",
     alpha: Annotated[float, typer.Option(help="Prior parameter of each cell of the full table.")] = 0.5,

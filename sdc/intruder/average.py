@@ -19,7 +19,7 @@ from sdc.intruder.cell_laws import CellLaws, Probabilities
 from sdc.intruder.chains import Diagnostics, Sampled, Sampling, agreement, check_memory, shares
 from sdc.intruder.enumerated import IndependentPart, TooManyTablesError, enumerated
 from sdc.intruder.laws import RELEASED, Law, law_of
-from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, Model, Posterior, exact_posterior, of_axes
+from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, OVER_DRAWS, Model, Posterior, exact_posterior, of_axes
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
@@ -49,7 +49,7 @@ class Climbed:
 
 @dataclass(frozen=True, eq=False)
 class LadderUnit:
-    """A chain for each rung: all its inputs except the table."""
+    """A chain for each rung, or one chain given the whole table: all its inputs except the table."""
 
     law: Law
     parts: tuple[IndependentPart, ...]
@@ -103,6 +103,48 @@ def climbed(
     return Climbed(log_ratio, error, Sampled(laws, errors, diagnostics))
 
 
+def drawn_given_release(
+    table: Table,
+    law: Law,
+    parts: Sequence[IndependentPart],
+    cells: Codes,
+    sampling: Sampling,
+    executor: Executor,
+    number: int,
+) -> Climbed:
+    """Estimate log E(Pr(R | theta) | R, A) of a model with `generators`, as [DFT] (8) to (10) do.
+
+    That is the mean over draws of theta from its posterior, where the probability of the release is the mean over the
+    prior. Arguments and errors as `climbed`.
+    """
+    check_memory(sampling, stored_numbers(table, law, cells), f"{len(cells)} cells")
+    seeds = [(sampling.seed, chain, number) for chain in range(sampling.chains)]
+    units = [LadderUnit(law, tuple(parts), np.ones(1), cells, sampling.draws, seed) for seed in seeds]
+    found = list(executor.run(run_given_release, table, units))
+    from arviz_stats.base import array_stats  # takes a second to import
+
+    counts, logs = (np.stack(own) for own in zip(*found, strict=True))
+    highest = float(logs.max())
+    shown = np.exp(logs - highest)
+    laws, errors = shares(counts, cells, table.count_at(cells))
+    r_hat, size = agreement(np.concatenate([counts, logs[:, :, None]], axis=2))
+    diagnostics = Diagnostics(*sampling.as_fields(errors), r_hat, size, 1.0, 0, "proven")
+    error = float(array_stats.mcse(shown, chain_axis=0, draw_axis=1, method="mean")) / shown.mean()
+    return Climbed(highest + log(shown.mean()), error, Sampled(laws, errors, diagnostics))
+
+
+def run_given_release(table: Table, unit: LadderUnit) -> tuple[Ints, Floats]:
+    """(draws, cells) counts and (draws,) log Pr(R | theta); half as many draws as are used are discarded first."""
+    rng, keys = np.random.default_rng(unit.seed), table.schema.keys.pack(unit.cells)
+    ladder = _Ladder(table, unit)
+    counts, logs = np.empty((unit.draws, len(keys)), np.int64), np.empty(unit.draws)
+    for draw in range(-(unit.draws // 2), unit.draws):
+        ladder.sweep(0, rng)
+        if draw >= 0:
+            counts[draw], logs[draw] = ladder.tables[-1, keys], ladder.log_release
+    return counts, logs
+
+
 def stored_numbers(table: Table, law: Law, cells: Codes) -> int:
     """Numbers stored for each draw."""
     return len(cells) + 2 * len(_powers(table, law))
@@ -139,6 +181,7 @@ class _Ladder:
         # the first of a cycle: its marginal is not exchanged between rungs, and is drawn before it is used
         self._generators = sorted(unit.law.generators, key=lambda generator: generator != largest)
         self._away = ipf.summed_out(largest, len(table.schema))
+        self._total = table.total
         truth = np.zeros(table.schema.cells, np.int64)
         truth[table.schema.keys.pack(table.codes)] = table.counts
         self.tables = np.tile(truth, (len(unit.powers), 1))
@@ -157,6 +200,17 @@ class _Ladder:
             tables[:, part.cells] = _drawn(part, powers * logs[:, part.cells], rng)
         self.tables, self.logs = tables, logs
         self.steps = self._to_neighbours()
+
+    @property
+    def log_release(self) -> float:
+        """log Pr(R | theta), the sum over all feasible tables, at the top."""
+        logs, table = self.logs[-1], self.tables[-1].copy()
+        log_probability = gammaln(self._total + 1)
+        for part in self._parts:
+            weights = part.tables @ logs[part.cells] - gammaln(part.tables + 1).sum(axis=1)
+            log_probability += logsumexp(weights)
+            table[part.cells] = 0
+        return float(log_probability + (table * logs - gammaln(table + 1)).sum())
 
     def _to_neighbours(self) -> Floats:
         """`steps` with the marginal of the largest generator, a Dirichlet, integrated out."""
@@ -251,30 +305,36 @@ def average(
     alpha: float,
     sampling: Sampling | None = None,
     executor: Executor = IN_PROCESS,
+    *,
+    over_draws: bool = False,
 ) -> Posterior:
-    """The average over a family of laws, weighted by Pr(A | R) ([DFT] (10)); sampled for non-decomposable models.
+    """The average over a family of laws, weighted by Pr(A | R) ([DFT] 5.4); sampled for non-decomposable models.
 
-    Pr(A | R) is proportional to the prior of A times Pr(R | A), the sum of Pr(F | A) over the feasible tables F. [DFT]
-    5.1 uses averages of Pr(F | theta) over draws of theta from its posterior, and prints .18 .72 .10 for its table:
-    that formula gives .23 .66 .11, this one .10 .69 .20, so 500 draws alone do not explain the difference. Raises
-    InputError if there is no law, a prior is negative, priors do not sum to 1, or a law has no prior of its own or an
-    unknown probability of the release.
+    Pr(A | R) is proportional to the prior of A times Pr(R | A), the sum of Pr(F | A) over the feasible tables F.
+
+    over_draws  weigh by the mean of Pr(R | theta) over draws of theta from its posterior instead, as [DFT] (8) to (10)
+                do. It uses the release twice, so that all models look alike: in the table of [DFT] it gives .23 .66
+                .11 for priors of .22 .67 .11, of which the printed .18 .72 .10 is an estimate from 500 draws; Pr(R | A)
+                gives .10 .69 .20
+
+    Raises InputError if there is no law, a prior is negative, priors do not sum to 1, or a law has no prior of its own
+    or an unknown probability of the release.
     """
     check_priors(priors)
     if not table.schema.levels.is_flat:
         keys = table.schema.columns(cells)
-        flat = average(table.flat, knowledge.flat, priors, keys, alpha, sampling, executor)
+        flat = average(table.flat, knowledge.flat, priors, keys, alpha, sampling, executor, over_draws=over_draws)
         return of_axes(flat, table.schema)
     laws = [law_of(name, table.schema, alpha) for name in priors]
     # check all of them before sampling
-    begun, more = [_begun(table, knowledge, law, cells) for law in laws], sampling or Sampling()
+    begun, more = [_begun(table, knowledge, law, cells, over_draws) for law in laws], sampling or Sampling()
     numbers = [stored_numbers(table, one.law, cells) for one in begun if isinstance(one, _Undrawn)]
     while True:
         found = [
             one if isinstance(one, Posterior) else _sampled(table, one, cells, more, executor, number)
             for number, one in enumerate(begun)
         ]
-        averaged = _averaged(found, priors, alpha)
+        averaged = replace(_averaged(found, priors, alpha), law=OVER_DRAWS if over_draws else AVERAGE)
         diagnostics = averaged.diagnostics
         if diagnostics is None or (further := more.further(diagnostics.error, max(numbers))) is None:
             return averaged
@@ -323,6 +383,7 @@ class _Undrawn:
                      cell probabilities have the same law given any feasible table
     feasible_tables  M(T), None if not counted
     log_probability  log Pr(F | R) of the true table under the law `released`
+    over_draws       see `average`; then all parts are there
     """
 
     law: Law
@@ -330,19 +391,27 @@ class _Undrawn:
     parts: tuple[IndependentPart, ...]
     feasible_tables: int | None
     log_probability: float
+    over_draws: bool = False
 
 
-def _begun(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior | _Undrawn:
+def _begun(
+    table: Table, knowledge: Knowledge, law: Law, cells: Codes, over_draws: bool = False
+) -> Posterior | _Undrawn:
     """The exact part of a law of an average; InputError if the probability of the release cannot be computed."""
     if not law.generators and law.model is None:
         why = "it has no prior"
     elif knowledge.zeros:
         why = "there are structural zeros"
-    elif law.generators and table.schema.cells > MAX_CELLS:
-        why = f"its model is not decomposable, and the table has {table.schema.cells} cells, more than {MAX_CELLS}"
+    elif (law.generators or over_draws) and table.schema.cells > MAX_CELLS:
+        why = f"its cell probabilities are drawn, and the table has {table.schema.cells} cells, more than {MAX_CELLS}"
     else:
         why = "too many feasible tables vary together to list them"
         with suppress(TooManyTablesError):
+            if over_draws:
+                listed, model = enumerated(table, knowledge, Law(RELEASED), MAX_TABLES), law.model
+                exact = exact_posterior(table, knowledge, law, cells)
+                drawn = replace(law, model=None, generators=model.cliques) if model else law
+                return _Undrawn(drawn, exact, listed.parts, listed.feasible_tables, 0.0, True)
             if not law.is_explicit(knowledge):
                 listed = enumerated(table, knowledge, Law(RELEASED), MAX_TABLES)
                 return _Undrawn(law, None, listed.parts, listed.feasible_tables, listed.log_probability_of_truth)
@@ -360,10 +429,11 @@ def _sampled(
 ) -> Posterior:
     """The posterior under a law with a non-decomposable model, with an estimate of Pr(R | A)."""
     law, exact = begun.law, begun.exact
-    found = climbed(table, law, begun.parts, cells[:0] if exact else cells, sampling, executor, number)
+    estimate = drawn_given_release if begun.over_draws else climbed
+    found = estimate(table, law, begun.parts, cells[:0] if exact else cells, sampling, executor, number)
     # log n! sum_f prod 1 / f!, of which the true table has the share Pr(F | R)
     log_tables = gammaln(table.total + 1) - gammaln(table.counts + 1).sum() - begun.log_probability
-    evidence, top = float(log_tables + found.log_ratio), found.top
+    evidence, top = found.log_ratio + (0.0 if begun.over_draws else float(log_tables)), found.top
     if exact is None:
         rest = None, evidence, False, (), top.standard_errors
         exact = Posterior(law.name, law.alpha, CHAINS, top.laws, begun.feasible_tables, *rest)

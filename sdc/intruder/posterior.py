@@ -26,7 +26,7 @@ from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
-AVERAGE = "average"
+AVERAGE, OVER_DRAWS = "average", "average-over-draws"
 ENGINES = ENUMERATION, HYPERGEOMETRIC, CHAINS = "enumeration", "hypergeometric", "chains"
 FEW_TABLES = 1 << 16  # the limit of listed tables of a part if there is another exact method
 
@@ -35,7 +35,7 @@ FEW_TABLES = 1 << 16  # the limit of listed tables of a part if there is another
 class Posterior(Named):
     """Probabilities given the released marginals.
 
-    law              its name, or `average`
+    law              its name, or that of an average
     alpha            of its prior, None for `released`
     engine           enumeration, of all feasible tables; hypergeometric, explicit for a decomposable release; or
                      chains, which sample

@@ -144,6 +144,12 @@ class Sources:
         """Of the three models of [DFT], by their priors."""
         return api.posterior(DELAWARE, DELAWARE_RELEASE, law="average", priors=PRIORS, alpha=0.5)
 
+    @cached_property
+    def averaged_over_draws(self) -> Posterior:
+        """The same by the printed formulas; a chain of 500 draws is what the paper has."""
+        settings = {"priors": PRIORS, "alpha": 0.5, "draws": 500, "error": None}
+        return api.posterior(DELAWARE, DELAWARE_RELEASE, law="average-over-draws", **settings)
+
 
 DELAWARE_RELEASE = ["race*income", "gender*income"]
 WITHOUT_SECOND_ORDER = "[gender,race][gender,income][race,income]"

@@ -36,6 +36,7 @@ DIFFERS = {
     "dft-table-3": "estimates from 500 draws",
     "dft-table-5": "estimates from 500 draws",
     "dft-models": "another formula",
+    "dft-models-over-draws": "estimates from 500 draws",
 }
 NEEDS = {
     "kdsf-cps-counts": "cps13.parquet",

@@ -157,6 +157,48 @@ def exact_log(table: Table, alpha: float) -> float:
     return float(gammaln(table.total + 1) - gammaln(counts + 1).sum() + ratio)
 
 
+# The formulas of [DFT] (8) to (10)
+
+
+def log_dirichlet(shapes: npt.NDArray[np.float64]) -> float:
+    return float(gammaln(shapes).sum() - gammaln(shapes.sum()))
+
+
+def test_an_average_over_draws_beside_its_closed_forms() -> None:
+    """E(Pr(R | theta) | R): over pairs of feasible tables, or of the released marginals where these are the model."""
+    truth, alpha = np.array([3, 1, 0, 2]), 0.5
+    table, total = dense(schema_of([2, 2]), truth.tolist()), math.lgamma(truth.sum() + 1)
+    tables = [truth + t * np.array([1, -1, -1, 1]) for t in (-2, -1, 0, 1)]
+    tables = [one for one in tables if one.min() >= 0]
+    weights = [log_dirichlet(one + alpha) - gammaln(one + 1).sum() for one in tables]
+    pairs = [
+        weight - logsumexp(weights) + total - gammaln(other + 1).sum()
+        + log_dirichlet(one + other + alpha) - log_dirichlet(one + alpha)
+        for one, weight in zip(tables, weights, strict=True)
+        for other in tables
+    ]  # fmt: skip
+    rows, columns = truth.reshape(2, 2).sum(axis=1), truth.reshape(2, 2).sum(axis=0)
+    independent = sum(
+        total - gammaln(own + 1).sum() + log_dirichlet(2 * own + 1.0) - log_dirichlet(own + 1.0)
+        for own in (rows, columns)
+    )
+    logs = np.log([0.3, 0.7]) + np.array([logsumexp(pairs), independent])
+    priors = {"saturated": 0.3, "[A][B]": 0.7}
+    settings = {"priors": priors, "alpha": alpha, "draws": 1_000, "error": None}
+    found = sdc.posterior(table, ["A", "B"], law="average-over-draws", **settings)
+    assert found.law == "average-over-draws"
+    for model, probability in zip(found.models, np.exp(logs - logsumexp(logs)), strict=True):
+        assert abs(model.probability - probability) < 3.5 * model.standard_error
+    assert abs(found.log_evidence - logsumexp(logs)) < 3.5 * found.log_evidence_error
+    assert max(model.standard_error for model in found.models) < 0.02
+
+
+def test_an_average_over_draws_is_refused_where_its_tables_are_not_listed() -> None:
+    large, settings = dense(schema_of([3, 3, 3]), [2, *[40] * 26]), {"priors": {"saturated": 1.0}, "draws": 20}
+    with pytest.raises(InputError, match="too many feasible tables vary together"):
+        sdc.posterior(large, ["A*B", "B*C", "A*C"], law="average-over-draws", **settings)
+
+
 # Laws that are public, and what there is no answer to
 
 
