@@ -219,6 +219,8 @@ def release(
 
 
 def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, threshold: int) -> None:
+    from sdc.search.reasons import share_of_best
+
     print_release(facts)
     least, most = found.assessment.min_width
     print(f"min width     {least} to {most}, required {threshold}")
@@ -227,6 +229,8 @@ def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, t
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
     for number, one in enumerate(found.candidates):
         print(f"{'' if number else 'candidates':14}{one.text}")
+    if found.bound is not None:
+        print(f"best          {share_of_best(found.method, found.value, found.bound)}")
     if found.reason is not None:
         print(f"reason        {found.reason}")
     if refused.questions:

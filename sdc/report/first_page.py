@@ -112,8 +112,8 @@ def _published(audit: AuditEvidence, tables: list[PublishedTable]) -> str:
     return (
         f"{audit.sub_tables:,} sub-tables without the grand total, "
         f"{audit.sub_tables_with_total:,} of {audit.possible:,} with it; by number of variables: {counted or 'none'}. "
-        f"They are {many(len(tables), 'table')} and everything within, {exact}."
-    )
+        f"They are {many(len(tables), 'table')} and everything within, {exact}. {audit.found.share_of_best}"
+    ).rstrip()
 
 
 def _visible(tables: list[PublishedTable], small_count: int) -> str:

@@ -33,7 +33,7 @@ from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
 from sdc.search.growth import Growth, fits_a_worker, grow
-from sdc.search.optimum import OptimumSearch
+from sdc.search.optimum import MOST_LISTED, OptimumSearch
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
@@ -89,7 +89,8 @@ class FoundRelease(Found):
     objective    what its value is of
     candidates   with "best" all releases that were compared
     resumed      of each growth that had a checkpoint whether that held and it went on from there
-    bound        with "optimum" a utility that no release exceeds
+    bound        a utility that no release exceeds; of other methods than "optimum", no release with all one-way
+                 sub-tables, by the critical widths; None where these are not all known
 
     Examples
     --------
@@ -272,11 +273,21 @@ class ReleaseSearch:
                 "optimum": (OPTIMUM, self.by_optimum),
                 "decomposable": (ANNEALING, lambda: self.by_annealing(resume)),
             }[method]
-            found: FoundRelease = step(name, part)
-            return found
+            return self._bounded(step(name, part))
         annealed = step(ANNEALING, lambda: self.annealed(resume))
         prefix = step(BISECTION, self.prefix)
-        return self.best_of(prefix, annealed, *step(GREEDY, lambda: self.greedy(annealed)))
+        return self._bounded(self.best_of(prefix, annealed, *step(GREEDY, lambda: self.greedy(annealed))))
+
+    def _bounded(self, found: FoundRelease) -> FoundRelease:
+        """With the utility of all sub-tables whose critical width allows them, where no bound is known yet."""
+        own, threshold = self.ordered, self.ordered.evaluator.criteria.floor
+        if found.bound is not None or self._objective != "sub_tables" or not own.widths.has_all(threshold):
+            return found
+        allowed = own.constraints.allowed(own.widths.reaching(threshold))
+        if not 0 < len(allowed) <= MOST_LISTED:
+            return found
+        bound = self._value(Release.of(allowed))
+        return replace(found, bound=bound) if 0 < found.value <= bound else found
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""

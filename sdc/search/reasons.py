@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 from typing import TYPE_CHECKING
 
 from sdc.model import subtable as st
@@ -26,6 +27,16 @@ def cut(search: OrderedSearch) -> str:
     """What to say where more sub-tables reach the width than were listed."""
     said = search.widths.cut(search.evaluator.criteria.floor)
     return f"{said}; the search asked about none of the others." if said else ""
+
+
+def share_of_best(method: str, utility: float, bound: float) -> str:
+    """How much of the utility of the best release a release has at least."""
+    of, by = "the best release with all one-way sub-tables", "by the critical widths"
+    if method == "optimum":
+        of, by = "the best of all releases that the method considers", "by the solver, which is not verified"
+    # down, so that 100 % is said of the best alone
+    share = floor(1000 * utility / bound) / 10
+    return f"The utility {utility:.12g} is at least {share:.1f} % of that of {of}: that is at most {bound:.12g}, {by}."
 
 
 def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:

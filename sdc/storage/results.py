@@ -40,6 +40,7 @@ from sdc.search.best import Candidate, FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, blockers
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import TraceRow
+from sdc.search.reasons import share_of_best
 from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
@@ -133,12 +134,20 @@ class SearchRecord:
     suppressed: tuple[Suppression, ...] = ()
     resumed: tuple[str, ...] = ()
     bound: float | None = None
+    utility: float | None = None
     trace: Annotated[tuple[TraceRow, ...], _elsewhere(())] = ()
     suppressed_tables: Annotated[SuppressedTables, _elsewhere(NO_SUPPRESSED_TABLES)] = NO_SUPPRESSED_TABLES
 
     @cached_property
     def release(self) -> Release:
         return Release.of(self.frontier)
+
+    @property
+    def share_of_best(self) -> str:
+        """How far the release is from the best, in a sentence; empty where no bound is known."""
+        return (
+            "" if self.bound is None or self.utility is None else share_of_best(self.method, self.utility, self.bound)
+        )
 
     @property
     def suppressed_required(self) -> tuple[SubTable, ...]:
@@ -158,6 +167,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: 
         halvings=halvings_facts(found.halvings).get("halvings"),
         suppressed=suppressed,
         resumed=tuple(part for part, holds in found.resumed.items() if holds),
+        utility=None if found.bound is None else found.value,
         **picked(found, "reason", "simulated", "graph", "ended_after", "candidates", "bound"),
     )
     if found.graph is not None:
