@@ -69,10 +69,6 @@ class Fault:
         (folder / "build.yaml").write_text(text)
 
 
-def _many(categories: int) -> str:
-    return "a,b\n" + "".join(f"c{i},{i % 2}\n" for i in range(categories))
-
-
 def in_config(name: str, message: str, **more: Any) -> Fault:
     """A fault that only the commands with a config meet."""
     return Fault(name, message, commands=("plan", "run"), **more)
@@ -85,55 +81,25 @@ TOO_LARGE = 10**20
 
 
 FAULTS = [
-    # an unreadable or empty file
+    # a file that is not there
     Fault("no file", r"table\.csv does not exist; give a Parquet or CSV file", table=None),
-    Fault("an empty file", r"table\.csv is empty; give a file with a header and records", table=""),
-    Fault("not Parquet", r"table\.parquet cannot be read: .*check that it is whole", file="table.parquet"),
-    Fault("not UTF-8", r"table\.csv, line 2: .* bytes that are not utf-8; .*csv.encoding", table=b"a,b\n\xff\xfe,y\n"),
     # a missing column
     Fault("a missing column", r"table\.csv has no column 'zz'; it has a, b, count", variables="a,zz"),
-    # a column with more categories than the setting allows
-    Fault("too many categories", r"column 'a' has more than 256 categories; .*max_categories", table=_many(300)),
-    in_config(
-        "more than allowed",
-        r"column 'a' has more than 2 categories; .*max_categories",
-        table=_many(3),
-        sections={"table": {"max_categories": 2}},
-    ),
-    # negative or fractional counts, counts that overflow
+    # a fractional or negative count
     Fault("a negative count", r"column 'count' has a value that is no count: a whole number", table=GOOD + "v,y,-3\n"),
-    # duplicate column names, missing values
-    Fault("a missing count", r"'count' has 1 missing values; give each cell its count", table=GOOD + "v,y,\n"),
-    # an unknown key or a value out of range in the config
+    # a value out of range in the config
     in_config("too large a number", rf"small_count\b.*{TOO_LARGE}", sections={"risk": {"small_count": TOO_LARGE}}),
-    Fault(
-        "a start that is not releasable",
-        r"the start graph is not releasable at the minimum width 2: .* the clique a\*b shows it best",
-        sections={"release": {"method": "decomposable", "annealing": {"start": "[a,b]"}}},
-        commands=("run",),
-        status=3,
-    ),
-    Fault(
-        "too wide a width for one-way sub-tables",
-        r"minimum width 40 is not reached even when only the one-way .*; choose a minimum width of at most 12",
-        sections={"risk": {"min_width": 40}, "release": {"method": "decomposable"}},
-        commands=("run",),
-        status=3,
-    ),
-    # structural zeros that contradict the data, or do not fit it
+    # structural zeros that contradict the data
     Fault(
         "contradicting zeros",
         r"structural zeros contradict the data: a = x and b = y is given as impossible, but 1 such cells",
         zeros="- {a: x, b: y}",
         commands=("widths", "release", "plan", "run"),
     ),
-    Fault("zeros of no variable", r"pattern 1 names 'c', no variable of the table; it has a, b", zeros="- {c: x}"),
-    Fault("zeros of no category", r"pattern 1: a has no category 'q'; correct it", zeros="- {a: q, b: y}"),
     # no at-risk cell
     Fault("a*b", r"no at-risk cell: .*small count 2", table="a,b,count\nx,y,10\nw,z,20\n", commands=("bounds",)),
     # a release naming an unknown variable
     Fault("a*zz", r"'a\*zz' names the unknown variable 'zz'; the table has a, b", commands=RELEASE_COMMANDS),
-    Fault("a*a", r"'a\*a' names 'a' twice; name each variable once", commands=RELEASE_COMMANDS),
     # what cannot be reached
     Fault(
         "too wide a width",
@@ -141,12 +107,6 @@ FAULTS = [
         sections={"risk": {"min_width": 1000}},
         commands=("run",),
         status=3,
-    ),
-    Fault(
-        "a floor above the width",
-        r"floor 9 .*minimum width is 2; set the floor to at most 2",
-        sections={"widths": {"threshold": 9}},
-        commands=("run",),
     ),
     # a run folder that cannot be written, a second run of the same build at the same time
     Fault(

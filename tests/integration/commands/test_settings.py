@@ -36,22 +36,28 @@ def test_a_config_shows_what_is_set(sdc: Sdc) -> None:
     assert json.loads(sdc("config", "--schema").out)["properties"].keys() == BuildConfig.model_fields.keys()
 
 
+NO_SETTINGS = [
+    ("release.mehtod=best", r"^sdc: release\.mehtod is an unknown key; did you mean method\?"),
+    ("min_width=3", r"^sdc: min_width is no key of the config; did you mean .*risk\.min_width"),
+    (
+        "release.method=bets",
+        r"^sdc: release\.method = 'bets': should be 'ordered', .* \(how the release is searched",
+    ),
+    ("risk.min_width=0", r"^sdc: risk\.min_width = 0: should be greater than or equal to 1 \(the smallest width"),
+    ("release.method", r"^sdc: --set release\.method: give a key and a value, such as release\.method=bisection"),
+    ("risk.min_width.x=1", r"risk\.min_width\.x cannot be set: risk\.min_width = \d+ is no section; set"),
+    ("table.variables=[A", r"^sdc: --set table\.variables=\[A: line 1, .*; write a value as in a config"),
+]
+
+
 @pytest.mark.parametrize(
-    "command", ["run", "plan", "sweep", "config", "serve", "release", "assess", "bounds", "widths"]
-)
-@pytest.mark.parametrize(
-    ("words", "message"),
+    ("command", "words", "message"),
     [
-        ("release.mehtod=best", r"^sdc: release\.mehtod is an unknown key; did you mean method\?"),
-        ("min_width=3", r"^sdc: min_width is no key of the config; did you mean .*risk\.min_width"),
-        (
-            "release.method=bets",
-            r"^sdc: release\.method = 'bets': should be 'ordered', .* \(how the release is searched",
+        *(("release", *row) for row in NO_SETTINGS),
+        *(
+            (name, *NO_SETTINGS[0])
+            for name in ["run", "plan", "sweep", "config", "serve", "assess", "bounds", "widths"]
         ),
-        ("risk.min_width=0", r"^sdc: risk\.min_width = 0: should be greater than or equal to 1 \(the smallest width"),
-        ("release.method", r"^sdc: --set release\.method: give a key and a value, such as release\.method=bisection"),
-        ("risk.min_width.x=1", r"risk\.min_width\.x cannot be set: risk\.min_width = \d+ is no section; set"),
-        ("table.variables=[A", r"^sdc: --set table\.variables=\[A: line 1, .*; write a value as in a config"),
     ],
 )
 def test_a_setting_that_is_none_is_one_message(command: str, words: str, message: str, sdc: Sdc) -> None:

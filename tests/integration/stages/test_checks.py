@@ -71,6 +71,14 @@ def test_what_the_table_will_not_have(sections: dict[str, Any], message: str, tm
         check_before(open_build(written(tmp_path, **sections)))
 
 
+def test_earlier_totals_of_weights_are_refused_before_any_work(tmp_path: Path) -> None:
+    """They tell of the counts too."""
+    (tmp_path / "before.csv").write_text("sex,count,weighted_total\nf,2,500\nm,1,1000\n")
+    message = "publishes totals of weights, which cannot be judged together with counts; publish what is still to go"
+    with pytest.raises(InputError, match=message):
+        check_before(open_build(written(tmp_path, earlier=[{"folder": "before.csv"}])))
+
+
 def test_levels_that_are_no_variables(tmp_path: Path) -> None:
     table = {"hierarchies": {"place": ["region", "aera"]}}
     with pytest.raises(InputError, match="hierarchy 'place' names 'aera', no variable of the table; did you mean area"):
