@@ -1,4 +1,4 @@
-"""The same table whatever the format, the partition and the order of the records; every refusal."""
+"""Names and order of categories, counts, sources and their parts; every refusal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import traceback
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as some
 
 from sdc.data.reading import read_table
 from sdc.data.source import open_source
@@ -26,8 +23,6 @@ from sdc.model.table import Table
 
 ROOT = Path(__file__).parents[3]
 DATA = Path(os.environ.get("SDC_DATA_DIR", ROOT / "../shared/data"))
-
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def write(path: Path, columns: Mapping[str, Any]) -> Path:
@@ -159,36 +154,6 @@ def test_a_category_for_missing_values_is_last_unless_listed(tmp_path: Path) -> 
     assert categories_of(listed) == ("-", "9", "10")
     unlisted = read_table(path, missing={"a": "-"}, categories={"a": ["10", "9"]})
     assert categories_of(unlisted) == ("10", "9", "-")
-
-
-some_records = some.lists(
-    some.tuples(some.sampled_from(["b", "a", "é", "10"]), some.integers(-3, 12), some.booleans(), some.none()),
-    min_size=1,
-    max_size=30,
-)
-
-
-@quick
-@given(rows=some_records, cuts=some.lists(some.integers(0, 30), max_size=4), seed=some.randoms(use_true_random=False))
-def test_same_table_whatever_format_partition_and_order(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], cuts: list[int], seed: Any
-) -> None:
-    folder = tmp_path_factory.mktemp("parts")
-    whole = write(folder / "whole.parquet", _columns(rows))
-    shuffled = seed.sample(rows, len(rows))
-    edges = [0, *sorted(cuts), len(rows)]
-    for part, (start, stop) in enumerate(pairwise(edges)):
-        for suffix in ("parquet", "csv"):
-            write(folder / suffix / f"{part}.{suffix}", _columns(shuffled[start:stop]))
-    table = read_table(whole, missing={"d": "-"})
-    assert table.total == len(rows)
-    assert read_table(folder / "parquet", missing={"d": "-"}) == table
-    assert read_table(folder / "csv", missing={"d": "-"}) == table
-
-
-def _columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
-    kinds = [pa.string(), pa.int8(), pa.bool_(), pa.string()]
-    return {name: pa.array([row[v] for row in rows], kinds[v]) for v, name in enumerate("abcd")}
 
 
 def refused(path: Path, match: str, detail: str = "", **options: Any) -> None:
