@@ -350,7 +350,9 @@ def test_suppressed_cells_have_their_status(suppressed: Server, czech: Table) ->
     answer = service.in_part(0b111111)
     assert answer is not None
     names, variables = czech.schema.names, czech.schema.variables
-    hidden = {tuple(v.categories[c] for v, c in zip(variables, cell, strict=True)) for cell in answer.suppressed.tolist()}
+    hidden = {
+        tuple(v.categories[c] for v, c in zip(variables, cell, strict=True)) for cell in answer.suppressed.tolist()
+    }
     own = "-".join(names)
     assert own in [one["id"] for one in client.get(f"{API}/tables?pageSize=99").json()["tables"]]
     found = client.get(f"{API}/tables/{own}/data")
