@@ -65,13 +65,16 @@ def walk(server: Server, client: TestClient) -> Iterator[Any]:
         yield client.post("/api/requests", json={"variables": st.names(subtable, schema)})
     paths = [*PAGES, *(f"/api/{name}" for name in ("variables", "frontier", "requests", "health"))]
     paths += [f"/api/operator/{name}" for name in ("frontier", "statuses", "requests", "requests/1", "history")]
-    paths += ["/livez", "/readyz", "/metrics"]
+    paths += ["/livez", "/readyz", "/metrics", "/pxapi/v2/config", "/pxapi/v2/tables?pageSize=99"]
     for subtable in EVERY:
         names = st.names(subtable, schema)
         paths.append(f"/api/operator/effect?variables={','.join(names)}")
         address = f"tables/{'*'.join(names)}"
         paths += [f"/{address}{query}" for query in QUERIES]
         paths += [f"/api/{address}{suffix}{query}" for suffix in SUFFIXES for query in QUERIES]
+        summed = f"/data?valuecodes[{names[0]}]=*"
+        views = ("", "/metadata", "/defaultselection", "/data", "/data?outputFormat=csv", summed)
+        paths += [f"/pxapi/v2/tables/{'-'.join(names)}{view}" for view in views]
     paths += [f"{prefix}/jobs/{number}" for prefix in ("", "/api") for number in range(1, 2 * len(EVERY))]
     for path in paths:
         yield client.get(path)
