@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
     from sdc.risk.sharp import SharpBounds
-    from sdc.utility.ipf import Form
+    from sdc.utility.ipf import Form, Support
     from sdc.utility.loglinear import LogLinearFit
     from sdc.utility.model_search import ModelSearch
     from sdc.utility.uniques import Uniques
@@ -250,7 +250,14 @@ def enumerate_tables(
     return enumerate_feasible(table, known_of(table, public), limit, max_steps, goes_on).named_by(table.schema)
 
 
-def fit(table: TableLike, public: Public, *, form: Form | None = None, max_sweeps: int = 10_000) -> LogLinearFit:
+def fit(
+    table: TableLike,
+    public: Public,
+    *,
+    form: Form | None = None,
+    support: Support = "possible",
+    max_sweeps: int = 10_000,
+) -> LogLinearFit:
     """Fit the log-linear model of the released sub-tables: the counts that readers would expect.
 
     Parameters
@@ -261,6 +268,8 @@ def fit(table: TableLike, public: Public, *, form: Form | None = None, max_sweep
         Its sub-tables are the terms. Structural zeros are used; suppressed and rounded tables are not.
     form : {"sparse", "dense"}, optional
         Of IPF; by default the closed form where it holds, else "sparse".
+    support : {"possible", "non-zero"}, default "possible"
+        The cells that are fitted. "non-zero" is for the table's non-zero cells alone, which readers do not know.
     max_sweeps : int, default 10000
         Of IPF.
 
@@ -290,7 +299,7 @@ def fit(table: TableLike, public: Public, *, form: Form | None = None, max_sweep
     from sdc.utility.loglinear import fit_model
 
     table = table_of(table)
-    return fit_model(table, known_of(table, public), form=form, max_sweeps=max_sweeps)
+    return fit_model(table, known_of(table, public), form=form, support=support, max_sweeps=max_sweeps)
 
 
 def decomposable_models(table: TableLike, public: Public = (), *, most: int = 10) -> ModelSearch:

@@ -44,6 +44,9 @@ def fit_command(
         str | None,
         typer.Option(help="IPF form: sparse or dense. Default: closed form if possible, else sparse."),
     ] = None,
+    support: Annotated[
+        str, typer.Option(help="Cells that are fitted: possible, or non-zero for those of the table ([DKS] 3.2).")
+    ] = "possible",
     sweeps: Annotated[int, typer.Option(min=1, help="Maximum number of IPF sweeps.")] = 10_000,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
     out: Annotated[Path | None, file_option("Write all fitted counts to this Parquet or CSV file.", "--out")] = None,
@@ -65,8 +68,8 @@ def fit_command(
         found = api.decomposable_models(source.table, known, most=models)
         known = replace(known, release=found.release(source.table.schema))
         facts = {"search": models_facts(found, source.table.schema)}
-    chosen: Any = form
-    fitted = api.fit(source.table, known, form=chosen, max_sweeps=sweeps)
+    how: dict[str, Any] = {"form": form, "support": support}
+    fitted = api.fit(source.table, known, **how, max_sweeps=sweeps)
     facts |= fit_facts(fitted, _cells(source.table, cells, source.small_count))
     write_columns_file(out, lambda: fitted.columns(source.table.schema))
     return CommandResult(facts, lambda: _print_fit(facts))

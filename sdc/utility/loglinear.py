@@ -20,8 +20,8 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.utility import ipf
 from sdc.utility.closed_form import ClosedForm, Values
-from sdc.utility.estimable import MOST_ENTRIES, Estimable, Term
-from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Form, Stop
+from sdc.utility.estimable import MOST_ENTRIES, Estimable, Term, ranks
+from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Form, Stop, Support
 from sdc.utility.measures import degrees_of_freedom
 
 PRECISION, MAX_SWEEPS = 1e-12, 10_000
@@ -119,6 +119,7 @@ def fit_model(
     known: Knowledge,
     *,
     form: Form | None = None,
+    support: Support = "possible",
     max_sweeps: int = MAX_SWEEPS,
     max_bytes: int = MAX_BYTES,
 ) -> LogLinearFit:
@@ -126,6 +127,8 @@ def fit_model(
 
     form  of IPF, "sparse" on the cells that can be positive or "dense" on an array; by default the closed form if it
           exists, else sparse
+    support  "possible", or "non-zero" to fit the table's non-zero cells alone, as if all others were structural zeros
+             ([DKS] 3.2); the list of these is not public, so readers of the release cannot compute that fit
 
     Cells with a fit of 0 are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012), to 1e-12 of
     the records. If they are too many, it may be slow, and ends at a thousandth of a record. Raises InputError for a
@@ -139,11 +142,17 @@ def fit_model(
         raise InputError("the table has no records; there is nothing to fit")
     whole = known.with_facts(NO_FACTS)
     estimable, schema = Estimable(table, whole), table.schema
-    found = expected_counts(estimable, form, max_sweeps, max_bytes)
+    if support != "possible":
+        if form == "dense":
+            raise InputError("form = 'dense' is an array of all cells; leave it out for a fit of the non-zero ones")
+        found: Fit | ClosedForm = _of_non_zero_cells(table, whole, support, max_sweeps, max_bytes)
+    else:
+        found = expected_counts(estimable, form, max_sweeps, max_bytes)
     fitted, size = found.at(table.all_codes), found.fitted_cells
     elsewhere = max(0.0, table.total - float(fitted.sum()))  # where the count is 0
     is_small = size // found.spread * len(estimable.listed) <= MOST_ENTRIES
     listed = _listed(table, whole, found) if is_small else None
+    of_cells = ranks(table.flat.codes, st.full(len(table.flat.schema)), whole) if support != "possible" else None
     return LogLinearFit(
         table,
         whole,
@@ -152,7 +161,7 @@ def fit_model(
         float((np.square(table.counts - fitted) / fitted).sum()) + elsewhere,
         size,
         degrees_of_freedom(whole.release, schema) + 1,
-        estimable.parameters,
+        estimable.parameters if support == "possible" else None if of_cells is None else sum(of_cells),
         terms := estimable.terms(size, listed),
         {} if listed is None or size < schema.cells or not schema.levels.is_flat else _effects(listed, terms),
         len(known.published),
@@ -173,6 +182,15 @@ def expected_counts(
         return ClosedForm(table.schema, marginals, tree)
     stop = Stop(PRECISION * table.total if estimable.is_proven else STOP.tolerance, max_sweeps)
     found = ipf.fit(table, known, form=form or "sparse", within=estimable.supports, stop=stop, max_bytes=max_bytes)
+    return _converged(found, stop)
+
+
+def _of_non_zero_cells(table: Table, known: Knowledge, support: Support, max_sweeps: int, max_bytes: int) -> Fit:
+    stop = Stop(PRECISION * table.total, max_sweeps)
+    return _converged(ipf.fit(table.flat, known.flat, support=support, stop=stop, max_bytes=max_bytes), stop)
+
+
+def _converged(found: Fit, stop: Stop) -> Fit:
     if not found.converged:
         raise InputError(
             f"the fit has not converged: after {found.sweeps} sweeps a marginal is {found.deviation:.3g} records from "

@@ -251,3 +251,30 @@ def test_fits_that_cannot_be() -> None:
     for form in ("sparse", "dense"):
         with pytest.raises(InputError, match=r"fitting [0-9]+ cells needs"):
             fit_model(table, knows(table, all_ways(6, 2)), form=form, max_bytes=1000)
+
+
+# The non-zero cells alone ([DKS] 3.2)
+
+
+def test_a_fit_of_the_non_zero_cells_by_hand() -> None:
+    """Rows 3 0 5, 2 0 4, 6 1 0: the middle column is the 1 alone, then both other rows share by their totals.
+
+    The cell of row 3 in the first column is all that its row has left, 6. Rows 1 and 2 share 5 and 9 of the columns
+    by 8 and 6 of 14.
+    """
+    table = dense(schema_of([3, 3]), [3, 0, 5, 2, 0, 4, 6, 1, 0])
+    found = fit_model(table, knows(table, frontier("A", "B")), support="non-zero")
+    by_hand = [8 * 5 / 14, 8 * 9 / 14, 6 * 5 / 14, 6 * 9 / 14, 6, 1]
+    assert found.at(table.codes) == pytest.approx(by_hand, abs=1e-9)
+    assert found.fitted_cells == 6
+    assert found.degrees_of_freedom == 1
+    # by default zero cells have a fit too: 14 records of 7 in the third row
+    possible = fit_model(table, knows(table, frontier("A", "B")))
+    assert possible.fitted_cells == 9
+    assert possible.at(np.array([[2, 2]]))[0] == pytest.approx(7 * 9 / 21)
+
+
+def test_a_dense_fit_of_the_non_zero_cells_is_refused() -> None:
+    table = dense(schema_of([2, 2]), [3, 0, 5, 2])
+    with pytest.raises(InputError, match="leave it out for a fit of the non-zero ones"):
+        fit_model(table, knows(table, frontier("A", "B")), support="non-zero", form="dense")
