@@ -80,12 +80,19 @@ async def sent(request: Request) -> Chosen:
         for one in content["selection"]:
             variable, listed = one["variableCode"], one.get("codelist")
             values = one.get("valueCodes") or []
-            if not isinstance(variable, str) or not all(isinstance(text, str) for text in [*values, listed or ""]):
+            texts = [variable, listed or "", *values]
+            if not isinstance(values, list) or not all(isinstance(text, str) for text in texts):
                 raise TypeError
+            _require_once(variable, found)
             found[variable] = listed or None, values
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         fail("parameter", 'send {"selection": [{"variableCode": "...", "valueCodes": ["..."]}]} as JSON')
     return found
+
+
+def _require_once(variable: str, found: Chosen) -> None:
+    if variable in found:
+        fail("parameter", f"values of {variable[:80]!r} are selected twice; select them once")
 
 
 def with_names(wanted: Chosen, dimensions: Sequence[Dimension], time: Dimension | None) -> Chosen:
@@ -97,6 +104,7 @@ def with_names(wanted: Chosen, dimensions: Sequence[Dimension], time: Dimension 
         name = given if given in names else folded.get(given.casefold())
         if name is None:
             fail("variable", f"the table has no variable {given[:80]!r}")
+        _require_once(name, found)
         found[name] = own
     return found
 

@@ -191,6 +191,7 @@ def test_values_that_do_not_exist_are_problems(text: str, title: str, strange: T
     [
         ("valuecodes[X]=1", 400, "Non-existent variable"),
         ("valuecodes=1", 400, "Bad Request"),
+        ("valuecodes[A]=yes&valuecodes[a]=no", 400, "Bad Request"),
         ("valuecodes[A]=yes&codelist[A]=agg_A-X", 400, "Non-existent codelist"),
         ("outputFormat=html", 400, "Unsupported output format"),
         ("outputFormat=csv&outputFormatParams=UseTexts", 400, "Unsupported output format"),
@@ -201,8 +202,20 @@ def test_selections_that_cannot_be_answered(query: str, status: int, title: str,
     assert problem(client.get(f"{API}/tables/A-B/data?{query}")) == (status, title)
 
 
+TWICE = b'{"selection": [{"variableCode": "A", "valueCodes": ["yes"]}, {"variableCode": "A", "valueCodes": ["no"]}]}'
+
+
 @pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'{"selection": 1}', b'{"selection": [{"variableCode": 1}]}', b"[" * 9999]
+    "body",
+    [
+        b"{",
+        b"[]",
+        b'{"selection": 1}',
+        b'{"selection": [{"variableCode": 1}]}',
+        b"[" * 9999,
+        TWICE,
+        b'{"selection": [{"variableCode": "A", "valueCodes": "yes"}]}',
+    ],
 )
 def test_a_body_that_is_no_selection(body: bytes, client: TestClient) -> None:
     assert problem(client.post(f"{API}/tables/A-B/data", content=body)) == (400, "Bad Request")
