@@ -20,7 +20,7 @@ def server_simulation(
     config: str,
     rules: str = "myopic,one_step",
     queries: str = "uniform",
-    streams: int = 40,
+    streams: int = 20,
     users: int = 8,
     requests: int | None = None,
     seed: int = 0,

@@ -27,7 +27,7 @@ def simulate(
         str,
         typer.Option(help="uniform, popular, greedy-user, or a CSV or JSON lines file with user and variables (A*B)."),
     ] = "uniform",
-    streams: Annotated[int, typer.Option(min=1, max=100_000, help="Number of streams, the same for each rule.")] = 40,
+    streams: Annotated[int, typer.Option(min=1, max=100_000, help="Number of streams, the same for each rule.")] = 20,
     requests: Annotated[
         int | None,
         typer.Option(min=1, max=100_000, help="Requests per stream; default: 4 times the sub-tables, at most 500."),

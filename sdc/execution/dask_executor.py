@@ -21,7 +21,7 @@ from sdc.events import EXECUTION, SCHEDULER_LOST, STEP, UNIT_LOST, WORKER_LOST, 
 from sdc.execution.connection import PATIENCE, SECONDS_BETWEEN_LOOKS, Waiting, require_software, software, workers_of
 from sdc.executor import Input, Result, Unit, never
 from sdc.memory import give_back, resident_bytes
-from sdc.model.errors import ConfigError, CutShortError, SdcError, TemporaryError
+from sdc.model.errors import ConfigError, CutShortError, SdcError, TemporaryError, many
 from sdc.model.table import Cells, Table
 from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts, write_memory_form
 
@@ -70,7 +70,8 @@ class DaskExecutor:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
         self.why_waiting, self.known, self.pulse = waiting, UnitTimes(), Pulse()
         client.scheduler_comm.interval = 0.0  # otherwise each step waits up to 10 ms
-        _log("cluster opened", f"Dask dashboard: {dashboard or 'none'}", dashboard=dashboard, workers=workers)
+        text = f"{many(workers, 'worker')}; dashboard: {dashboard or 'none'}"
+        _log("cluster opened", text, dashboard=dashboard, workers=workers)
 
     def run(
         self,

@@ -57,7 +57,7 @@ class ServerSimulation:
     rule_sets: RuleSets
     queries: Kind = "uniform"
     listed: tuple[tuple[str, str], ...] = ()
-    streams: int = 40
+    streams: int = 20
     users: int = 8
     requests: int | None = None
     seed: int = 0

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.events import STEP, emit
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
@@ -328,12 +327,7 @@ def simulated(
     numbers = [tuple(range(first, min(first + per_unit, streams))) for first in range(0, streams, per_unit)]
     units = [Chunk(start, rules, queries, seed, some) for rules in rule_sets.values() for some in numbers]
     results = executor.run(simulate_streams, table, units)
-    found: dict[str, list[StreamResult]] = {name: [] for name in rule_sets}
-    for name, own in found.items():
-        for _ in numbers:
-            own += next(results)
-            emit(STEP, f"simulation: {name}: {len(own):,} of {streams:,} streams")
-    return found
+    return {name: [one for _ in numbers for one in next(results)] for name in rule_sets}
 
 
 # What they come to

@@ -17,8 +17,6 @@ from hypothesis import strategies as hs
 
 from sdc.api import find_release
 from sdc.config.server import ServerConfig
-from sdc.data.reading import read_table
-from sdc.events import LOGGER
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
 from sdc.model.release import NOTHING, Release
@@ -41,7 +39,6 @@ from sdc.server.simulation.simulation import (
     gini,
     replayed,
     simulate_stream,
-    simulated,
     summary,
 )
 from sdc.storage.certificate import Certificate, write_certificate
@@ -397,18 +394,3 @@ def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(cze
 def test_a_number_of_a_simulation_that_is_too_small_is_refused(option: str) -> None:
     with pytest.raises(InputError, match=f"{option} = -1; give at least"):
         ServerSimulation.of(None, "myopic", "uniform", **{option: -1})
-
-
-def test_a_simulation_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    table = read_table(CZECH_CSV)
-    known, criteria = knows(table, NOTHING), Criteria.of(2, 6)
-    state = surveyed(Judge(table, known, criteria), State.first(table.schema, NOTHING))
-    start = SimulationStart(known, criteria, state, 1.0, Weights.equal(6))
-    LOGGER.addHandler(caplog.handler)
-    try:
-        with caplog.at_level("INFO", LOGGER.name):
-            simulated(table, start, {"myopic": ()}, Queries("uniform", 1, 4, Weights.equal(6)), 3, 0, per_unit=2)
-    finally:
-        LOGGER.removeHandler(caplog.handler)
-    texts = [record.getMessage() for record in caplog.records if "streams" in record.getMessage()]
-    assert texts == [f"simulation: myopic: {n} of 3 streams" for n in (2, 3)]

@@ -153,7 +153,7 @@ def test_a_job_that_is_cancelled(
     on_slurm.write({"name": "cps8", "table": table, "risk": {"min_width": 6}}, workers=1)
     build = on_slurm.started()
     wait_until(lambda: "widths: critical widths" in on_slurm.said and on_slurm.slurm.jobs("RUNNING"))
-    wait_until(lambda: "Dask dashboard" in on_slurm.said)
+    wait_until(lambda: "dashboard: " in on_slurm.said)
     (job,) = on_slurm.slurm.jobs("RUNNING")
     on_slurm.slurm.asked("scancel", job)
     on_slurm.ended(build)
