@@ -135,7 +135,7 @@ def test_what_a_config_forbids_or_publishes_beside_others_is_refused(tmp_path: P
         sdc(*words, path, "a*b")
     sdc("ledger", tmp_path / "led", "--new")
     path.write_text(yaml.safe_dump(config | {"table": {"path": "none.csv"}, "ledger": "led"}))
-    with pytest.raises(SdcError, match=rf"ledger with sdc {words[0]}: .* enters no ledger"):
+    with pytest.raises(SdcError, match=rf"ledger with sdc {words[0]}: it makes no entry in a ledger"):
         sdc(*words, path, "a")
 
 
