@@ -86,6 +86,7 @@ class ArgusBatch:
 
     path: Path
     data: Path | None = None
+    files: list[Path] = field(default_factory=list)
     is_table: bool = False
     separator: str | None = None
     variables: dict[str, ArgusVariable] = field(default_factory=dict)
@@ -125,6 +126,9 @@ def converted(path: Path, records: str) -> tuple[str, str, dict[str, Any]]:
             batch.differs(path, table.line, _magnitude(table, records))
     if not counted:
         batch.differences.append("no table of the batch is of counts: this config would publish counts")
+    for file in dict.fromkeys([path, *batch.files]):
+        if not _is_utf8(file.read_bytes()):
+            batch.differences.append(f"{file.name} is not UTF-8, and was read as Latin-1")
     known = [variable.name for variable in batch.variables.values() if variable.name not in columns]
     if known:
         batch.differences.append(f"the records have no column for {', '.join(known)}, which no table is by")
@@ -145,30 +149,42 @@ def read_batch(path: Path) -> ArgusBatch:
         found = re.fullmatch(r"<([A-Za-z]+)>\s*(.*)", text)
         if found is None:
             raise InputError(f"{path} line {line}: {text!r} is no statement such as <OPENMICRODATA>; check the batch")
-        keyword, rest = found[1].upper(), found[2].strip()
-        if keyword in ("OPENMICRODATA", "OPENTABLEDATA"):
-            batch.data, batch.is_table = _file(path, line, rest), keyword == "OPENTABLEDATA"
-        elif keyword == "OPENMETADATA":
-            _read_metadata(batch, _file(path, line, rest))
-        elif keyword == "SPECIFYTABLE":
-            batch.tables.append(_table(batch, line, rest))
-        elif keyword in ("SAFETYRULE", "SUPPRESS"):
-            _of_table(batch, line, keyword, rest)
-        elif keyword == "WRITETABLE":
-            batch.differs(path, line, f"all tables go into one folder, as publication.formats says, not as {rest}")
-        elif keyword not in ("READMICRODATA", "READTABLE"):
-            batch.differs(path, line, f"<{keyword}> {NO_COUNTERPART.get(keyword, 'is not known here')}")
+        try:
+            _read_statement(batch, line, found[1].upper(), found[2].strip())
+        except (ValueError, IndexError):
+            raise InputError(f"{path} line {line}: {text!r} has other numbers than it needs; check the batch") from None
     if batch.data is None or not batch.variables or not batch.tables:
         raise InputError(f"{path} names no data, no metadata or no table; give a whole batch")
     return batch
 
 
+def _read_statement(batch: ArgusBatch, line: int, keyword: str, rest: str) -> None:
+    path = batch.path
+    if keyword in ("OPENMICRODATA", "OPENTABLEDATA"):
+        batch.data, batch.is_table = _file(batch, path, line, rest), keyword == "OPENTABLEDATA"
+    elif keyword == "OPENMETADATA":
+        _read_metadata(batch, _file(batch, path, line, rest))
+    elif keyword == "SPECIFYTABLE":
+        batch.tables.append(_table(batch, line, rest))
+    elif keyword in ("SAFETYRULE", "SUPPRESS"):
+        _of_table(batch, line, keyword, rest)
+    elif keyword == "WRITETABLE":
+        batch.differs(path, line, f"all tables go into one folder, as publication.formats says, not as {rest}")
+    elif keyword not in ("READMICRODATA", "READTABLE"):
+        batch.differs(path, line, f"<{keyword}> {NO_COUNTERPART.get(keyword, 'is not known here')}")
+
+
 def _text(path: Path) -> str:
     content = path.read_bytes()
+    return content.decode("utf-8-sig" if _is_utf8(content) else "latin-1")
+
+
+def _is_utf8(content: bytes) -> bool:
     try:
-        return content.decode("utf-8-sig")
+        content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return content.decode("latin-1")
+        return False
+    return True
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -177,7 +193,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, stripped
 
 
-def _file(beside: Path, line: int, text: str) -> Path:
+def _file(batch: ArgusBatch, beside: Path, line: int, text: str) -> Path:
     """A file that a statement names: as it is, or else of this name beside the batch."""
     named = text.strip().strip('"')
     # batches are often from Windows
@@ -185,6 +201,7 @@ def _file(beside: Path, line: int, text: str) -> Path:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         raise InputError(f"{beside} line {line}: {named} does not exist; put it beside the batch")
+    batch.files.append(found)
     return found
 
 
@@ -198,9 +215,13 @@ def _read_metadata(batch: ArgusBatch, path: Path) -> None:
             places = 0 if batch.is_table else 1 if batch.separator else 2
             try:
                 begin, width = ([0, 0, *map(int, numbers[:places])])[-2:] if places else (0, 0)
+                if places == 2 and not (begin > 0 < width and len(numbers) >= 2):
+                    raise ValueError
             except ValueError:
                 raise InputError(f"{path} line {line}: {text!r} has no place and width; check it") from None
             own = ArgusVariable(name.strip('"'), begin, width, tuple(numbers[places:]))
+            if own.name in batch.variables:
+                raise InputError(f"{path} line {line}: {own.name} is there twice; check it")
             batch.variables[own.name] = own
             if own.missing:
                 batch.differs(path, line, f"the missing codes {' '.join(own.missing)} of {own.name} are categories")
@@ -208,10 +229,16 @@ def _read_metadata(batch: ArgusBatch, path: Path) -> None:
             if found[1].upper() != "SEPARATOR":
                 raise InputError(f"{path} line {line}: <{found[1]}> comes before any variable; check it")
             batch.separator = found[2].strip('"')
+            if len(batch.separator) != 1:
+                raise InputError(f"{path} line {line}: {found[2]} is no separator of one sign; check it")
         else:
             own.says[found[1].upper()] = found[2].strip('"')
             if found[1].upper() == "HIERCODELIST":
-                own.says["HIERCODELIST"] = str(_file(path, line, found[2]))
+                own.says["HIERCODELIST"] = str(_file(batch, path, line, found[2]))
+            elif found[1].upper() == "HIERLEVELS" and not re.fullmatch(r"[0-9 ]+", own.says["HIERLEVELS"]):
+                raise InputError(f"{path} line {line}: {found[2]} are no widths of levels such as 1 1 1; check it")
+            elif found[1].upper() == "HIERLEADSTRING" and not own.says["HIERLEADSTRING"].strip():
+                raise InputError(f"{path} line {line}: levels are read by a sign such as @, not by blanks; use one")
             elif found[1].upper() not in READ:
                 batch.differs(path, line, f"<{found[1].upper()}> of {own.name} is not used")
 
@@ -238,7 +265,13 @@ def _of_table(batch: ArgusBatch, line: int, keyword: str, text: str) -> None:
     if not batch.tables or (text and not calls):
         raise InputError(f"{batch.path} line {line}: {text!r} is of no table or no rule; check the batch")
     if keyword == "SAFETYRULE":
-        batch.tables[-1].rules += [(name, given) for name, given in calls if any(float(one) for one in given)]
+        for name, given in calls:
+            numbers = [float(one) for one in given]
+            if name == "FREQ":
+                int(given[0])
+                given += ["0"] * (len(given) == 1)
+            if any(numbers):
+                batch.tables[-1].rules.append((name, given))
         for name, given in batch.tables[-1].rules:
             if name in OF_RULES:
                 batch.differs(batch.path, line, f"{name}({','.join(given)}): {OF_RULES[name]}")
@@ -331,11 +364,15 @@ def _records(batch: ArgusBatch) -> Iterator[tuple[int, list[str]]]:
     separator = batch.separator or (";" if batch.is_table else None)
     text = _text(batch.data)
     if separator:
-        yield from enumerate(filter(None, csv.reader(io.StringIO(text), delimiter=separator)), start=1)
+        rows = csv.reader(io.StringIO(text), delimiter=separator)
+        try:
+            yield from ((rows.line_num, row) for row in rows if row)
+        except csv.Error as error:
+            raise InputError(f"{batch.data} line {rows.line_num} cannot be read: {error}; check it") from error
         return
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
-            yield number, [line[one.begin - 1 :][: one.width] for one in batch.variables.values()]
+            yield number, [line[v.begin - 1 :][: v.width] for v in batch.variables.values() if v.begin <= len(line)]
 
 
 def _levels(batch: ArgusBatch, variable: ArgusVariable, codes: Sequence[str]) -> dict[str, list[str]]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 
 from sdc.config.file import read_config
 from sdc.data.reading import read_table
@@ -14,6 +17,7 @@ from sdc.data.tau_argus import converted
 from sdc.model.errors import InputError
 from tests.helpers.commands import process
 from tests.helpers.tau_argus import BATCHES, FREQUENCIES, METADATA, batch
+from tests.profiles import scaled
 
 RISKS = {"readme": (2, 3), "frequencies": (3, 2), "manual": (2, 2)}
 DIFFERENCES = {
@@ -79,6 +83,13 @@ BAD = {
     "no place": (FREQUENCIES, METADATA.replace("Size 1 2", "Size a b"), "line 1: 'Size a b 99' has no place and width"),
     "a rule alone": ("<SAFETYRULE> FREQ(3,10)\n", METADATA, "is of no table or no rule"),
     "nothing": ("// nothing\n", METADATA, "names no data, no metadata or no table"),
+    "no numbers": (FREQUENCIES.replace("(4,25)", "(a)"), METADATA, "line 5: "),
+    "no number of a table": (FREQUENCIES.replace("(1,100)", "()"), METADATA, "line 7: "),
+    "no first place": (FREQUENCIES, METADATA.replace("Size 1 2", "Size 0 2"), "has no place and width"),
+    "twice": (FREQUENCIES, METADATA.replace("One", "GK"), "line 17: GK is there twice"),
+    "blanks before codes": (FREQUENCIES, METADATA.replace('"@"', '" "'), "levels are read by a sign such as @"),
+    "no widths": (FREQUENCIES, METADATA.replace("1 1 1", "x"), "x are no widths of levels"),
+    "short records": (FREQUENCIES, METADATA.replace("One 17", "One 70"), "line 1 has 4 of 5 variables"),
     "a property alone": (FREQUENCIES, f"<NUMERIC>\n{METADATA}", "line 1: <NUMERIC> comes before any variable"),
 }
 
@@ -92,6 +103,27 @@ def test_a_batch_that_is_none_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         converted(path, "r.csv")
     assert said in str(refused.value)
+
+
+def test_whatever_is_written_there_is_read_or_refused(tmp_path: Path, night: list[int]) -> None:
+    """A character in any of the files is taken out, doubled or made another."""
+    rng = np.random.default_rng([81, *night])
+    for name in BATCHES:
+        path = batch(tmp_path, name)
+        for file in (path, tmp_path / "tau_testW.rda", tmp_path / "region.hrc"):
+            text = file.read_text()
+            for place in rng.integers(len(text), size=scaled(40)).tolist():
+                by = ("", text[place] * 2, *'1a,"<')[rng.integers(7)]
+                file.write_text(text[:place] + by + text[place + 1 :])
+                with suppress(InputError):
+                    yaml.safe_load(converted(path, "r.csv")[0])
+            file.write_text(text)
+
+
+def test_texts_of_other_encodings_are_named(tmp_path: Path) -> None:
+    path = batch(tmp_path, "frequencies")
+    path.write_bytes(b"// gr\xf6\xdfe\n" + path.read_bytes())
+    assert "frequencies.arb is not UTF-8, and was read as Latin-1" in converted(path, "r.csv")[2]["differences"]
 
 
 def test_a_code_without_a_place_in_the_hierarchy_is_refused(tmp_path: Path) -> None:
