@@ -29,8 +29,10 @@ from sdc.publish.formats import CountTable
 from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
 from sdc.publish.formats.parquet import Drained, with_status
+from sdc.publish.formats.px import px
 from sdc.publish.formats.rows import Chunks, Pieces, Strings, TextRows, texts_of
 from sdc.publish.formats.table import NO_COUNT
+from sdc.publish.formats.xlsx import xlsx
 from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
@@ -129,8 +131,13 @@ def etag(
 
 def file_name(names: Sequence[str], format: AnswerFormat) -> str:
     """What a download is called: letters, digits, hyphens and underscores, at most 80 of them, and the suffix."""
+    return f"{stem(names)}.{format.suffix}"
+
+
+def stem(names: Iterable[str]) -> str:
+    """The name of a file without its suffix, and of a sheet or matrix."""
     words = [re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") for name in names]
-    return f"{'_'.join(filter(None, words))[:80] or 'table'}.{format.suffix}"
+    return "_".join(filter(None, words))[:80] or "table"
 
 
 # The formats that are published too
@@ -142,6 +149,11 @@ def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int
         return write(replace(answer.table, chunk=cells * (len(answer.variables) + 1)))
     except ReleaseError as error:
         raise FormatError(f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
+
+
+def _in_file(table: CountTable) -> CountTable:
+    """The table by a name that a sheet and a matrix may have."""
+    return replace(table, name=stem(variable.name for variable in table.dimensions))
 
 
 # Rows of text
@@ -320,4 +332,6 @@ _WRITERS: Mapping[str, Callable[[Answer, int], Iterator[bytes]]] = {
     "xml": partial(_published, xml),
     "jsonstat": partial(_published, json_stat),
     "parquet": _parquet,
+    "px": partial(_published, lambda table: px(_in_file(table))),
+    "xlsx": partial(_published, lambda table: xlsx([_in_file(table)])),
 }

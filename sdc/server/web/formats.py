@@ -36,6 +36,8 @@ _ALL = (
     # registered nowhere; this is what clients of statistical offices ask for
     AnswerFormat("jsonstat", "application/json-stat+json", "JSON-stat"),
     AnswerFormat("parquet", "application/vnd.apache.parquet", "Parquet"),
+    AnswerFormat("px", "application/x-pc-axis; charset=utf-8", "PX"),
+    AnswerFormat("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "Excel"),
 )
 
 FORMATS: Mapping[str, AnswerFormat] = MappingProxyType({format.suffix: format for format in _ALL})

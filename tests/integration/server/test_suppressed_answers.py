@@ -184,6 +184,7 @@ def test_every_format_marks_what_is_withheld(server: Server) -> None:
     assert counts["html"].text.count("<td>..</td>") == len(hidden)
     assert "Other public tables limit it" in counts["html"].text
     assert len(counts["jsonstat"].json()["status"]) == len(hidden)
+    assert counts["px"].text.partition("DATA=")[2].count('".."') == len(hidden)
     table = pq.read_table(io.BytesIO(counts["parquet"].content))
     assert table["count"].null_count == table["count_status"].to_pylist().count("withheld") == len(hidden)
     # what is shown is the same in all of them
