@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 
 class Kind(Enum):
@@ -106,6 +106,12 @@ REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx", "pxapi")
 """Formats beside csv and parquet."""
+FORMAT_NAMES = ("csv", "parquet", *RICH)
+"""All formats; `sdc.publish.formats` has a writer of each, and `sdc.verify.published` a reader."""
+if TYPE_CHECKING:
+    FormatName: TypeAlias = str
+else:  # the config refuses others by their names
+    FormatName = Literal[FORMAT_NAMES]
 VERBS = {
     "run": (),
     "plan": (),

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import StrictBool, field_validator
 
-from sdc.config.values import Category, Day, ExistingFile, FormatName, PlainText, Section, Text
+from sdc.config.features import FormatName
+from sdc.config.values import Category, Day, ExistingFile, PlainText, Section, Text
 from sdc.model.labels import Labels, VariableLabels
 
 HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros", "totals", "signing_key"}

@@ -161,7 +161,7 @@ def test_every_format(client: TestClient) -> None:
     assert sum(cell["count"] for cell in client.get("/api/tables/A*B.json").json()["cells"]) == 1841
     read = pq.read_table(io.BytesIO(client.get("/api/tables/A*B.parquet").content))
     assert sum(read["count"].to_pylist()) == 1841
-    assert "HEADING=\"B\"" in client.get("/api/tables/A*B.px").text
+    assert 'HEADING="B"' in client.get("/api/tables/A*B.px").text
     sheets = ZipFile(io.BytesIO(client.get("/api/tables/A*B.xlsx").content)).read("xl/workbook.xml").decode()
     assert 'name="A_B"' in sheets
 

@@ -1,4 +1,4 @@
-"""Methods and criteria stand once in their registries."""
+"""Methods, formats and criteria stand once in their registries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import pytest
 
-from sdc.config.features import by_name
+from sdc.config.features import FORMAT_NAMES, by_name
 from sdc.config.methods import DECLARED_METHODS
+from sdc.publish.catalogue import media_of
+from sdc.publish.formats import FORMATS
 from sdc.risk.criterion import register
 from sdc.risk.min_frequency import MinFrequency
 
@@ -19,6 +21,11 @@ def test_a_name_is_registered_once() -> None:
         by_name([first, replace(second, name=first.name)])
     with pytest.raises(ValueError, match=f"two criteria are named {MinFrequency.key}"):
         register(MinFrequency)
+
+
+def test_each_format_has_a_writer_and_a_name_of_its_media() -> None:
+    assert tuple(FORMATS) == FORMAT_NAMES
+    assert all(media_of({"path": "t", "format": name}) for name in FORMAT_NAMES)
 
 
 def test_a_criterion_is_declared_in_the_config() -> None:
