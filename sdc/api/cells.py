@@ -14,7 +14,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
-from sdc.model.sharpness import SHARP_SECONDS
+from sdc.model.sharpness import SHARP_SECONDS, require_budget
 from sdc.model.super_cell import SuperCellBounds, SuperCells
 from sdc.model.weights import RecordWeights
 from sdc.risk.bounds_in_units import bounds_in_units
@@ -194,6 +194,7 @@ def sharp_bounds(
     """
     from sdc.risk.sharp import sharp_bounds as sharpest
 
+    require_budget(seconds)
     table = table_of(table)
     chosen, known = chosen_cells(table, cells, small_count), known_of(table, public)
     found = sharpest(table, known, chosen, seconds=seconds, executor=executor)

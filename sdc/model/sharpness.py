@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.documents import picked, plain, rows
-from sdc.model.errors import many
+from sdc.model.errors import InputError, many
 from sdc.model.release import Release, release_facts
 from sdc.model.schema import Schema
 
@@ -20,6 +20,15 @@ ByMethod = Mapping[str, int]
 # of a reference core: the default for sharp bounds, of the method auto, of `--sharp`, and within a build
 AUTO_SECONDS, SHARP_SECONDS, BUILD_SECONDS = 10.0, 600.0, 30.0
 LEAST_SECONDS = 0.01  # less ends within the first round
+
+
+def require_budget(seconds: float) -> None:
+    """InputError for a budget that ends before anything is found; a build may have it, whose proof comes first."""
+    if not seconds >= LEAST_SECONDS:
+        raise InputError(
+            f"the budget of sharp bounds is {seconds} seconds, which ends within the first round; give at least "
+            f"{LEAST_SECONDS}"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,6 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.named import Named
 from sdc.model.schema import Schema
-from sdc.model.sharpness import LEAST_SECONDS
 from sdc.model.table import Codes, Table, partition_edges, partitions_of
 from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, most_steps, seek
@@ -176,11 +175,8 @@ def sharp_bounds(
     workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given twice or does
     not fit the table; ReleaseError for knowledge of another table.
     """
-    if not seconds >= LEAST_SECONDS:
-        raise InputError(
-            f"the budget of sharp bounds is {seconds} seconds, which ends within the first round; give at least "
-            f"{LEAST_SECONDS}"
-        )
+    if not seconds > 0:
+        raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
     knowledge.check_is_of(table)
     search = _SharpSearch(table, knowledge, _different(table, cells), start, proof, cells_per_slice)
     search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))

@@ -31,7 +31,7 @@ def cut(search: OrderedSearch) -> str:
 
 def share_of_best(method: str, utility: float, bound: float) -> str:
     """How much of the utility of the best release a release has at least."""
-    of, by = "the best release with all one-way sub-tables", "by the critical widths"
+    of, by = "the best release with all one-way sub-tables", "by the critical widths, which are not verified"
     if method == "optimum":
         of, by = "the best of all releases that the method considers", "by the solver, which is not verified"
     # down, so that 100 % is said of the best alone

@@ -26,7 +26,7 @@ from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
-from sdc.model.sharpness import AUTO_SECONDS, EndMethods
+from sdc.model.sharpness import AUTO_SECONDS, EndMethods, require_budget
 from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
 from sdc.model.table import Codes, Table
 from sdc.paths import checked_path
@@ -107,7 +107,9 @@ def bounded(
     chosen = chosen_cells(source.table, cells, small_count)
     if method != "auto":
         return bounds_in_units(source.table, known, chosen, method, executor), None
-    if seconds is None:
+    if seconds is not None:
+        require_budget(seconds)
+    else:
         is_own = cells == "at-risk" and known.release == source.released
         if is_own and (assessed := source.assessed(small_count)) is not None:
             return assessed

@@ -75,6 +75,8 @@ CLAIM_NOTHING = {
     "search/search.json steps*": "how the release was found",
     "search/search.json graph*": "how the release was found",
     "search/search.json reason": "how the release was found",
+    "search/search.json bound": "how far it is from the best, of which page one says that it is not verified",
+    "search/search.json utility": "how far it is from the best, of which page one says that it is not verified",
     "search/search.json required*": "what was asked of the search",
     "search/search.json blockers*": "why others were not released; no claim about what is",
     "search/trace.parquet *": "how the release was found",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import sdc
 from sdc.checkpoint import Arrays
 from sdc.executor import IN_PROCESS, never
 from sdc.model.errors import InputError
@@ -211,9 +212,8 @@ def test_cells_without_a_record_are_named_by_their_codes(sparse_case: tuple[Tabl
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.001, float("nan")])
 def test_a_budget_below_the_first_round_is_refused(seconds: float) -> None:
-    table = czech()
     with pytest.raises(InputError, match=r"the budget of sharp bounds is .* ends within the first round"):
-        sharp_bounds(table, knows(table, frontier("AB")), table.codes, seconds=seconds)
+        sdc.sharp_bounds(czech(), ["A*B"], seconds=seconds)
 
 
 def test_cells_named_twice_are_refused() -> None:
