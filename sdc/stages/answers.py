@@ -115,16 +115,19 @@ def bounded(
             return assessed
         if (quick := quick_bounds(source.table, known, chosen)) is not None:
             return quick, None
-    return _sharpened(source, known, chosen, seconds or AUTO_SECONDS, executor, say)
+    return _sharpened(source, known, chosen, seconds, executor, say)
 
 
 def _sharpened(
-    source: ResolvedInput, known: Knowledge, cells: Codes, seconds: float, executor: Executor, say: Say
+    source: ResolvedInput, known: Knowledge, cells: Codes, given: float | None, executor: Executor, say: Say
 ) -> tuple[CellBounds, EndMethods]:
-    """Sharpen bounds, starting from a run's results under its own release; finished parts are saved until the end."""
+    """Sharpen bounds, starting from a run's results under its own release.
+
+    With a given budget, finished parts are saved until the end; the default is too short for that.
+    """
     start, proof = source.start if known.release == source.released else (None, None)
-    is_short = seconds <= AUTO_SECONDS
-    checkpoint = NO_CHECKPOINT if is_short else checkpoint_of(source, known, cells, seconds, say)
+    seconds = given or AUTO_SECONDS
+    checkpoint = NO_CHECKPOINT if given is None else checkpoint_of(source, known, cells, seconds, say)
     if checkpoint.found:
         say(f"bounds: continues after {len(checkpoint.found)} saved parts")
     try:

@@ -126,6 +126,8 @@ def perform(name: str, folder: Path, console: Console, monkeypatch: pytest.Monke
             run_shell(one.text, place)
         elif one.kind == "pycon":
             run_pycon(one.text)
+        elif one.kind == "python":
+            assert name == "pxwebapi.md"  # its calls are those of tests/system/server/test_pxweb.py
         elif one.kind == "sql":
             assert name == "server.md"  # asked of a history by tests/integration/server/test_views.py
         elif one.kind == "nginx":

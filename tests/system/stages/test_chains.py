@@ -160,7 +160,8 @@ class Reader:
         listed = {tuple(row[: len(names)]): row[len(names)] for row in rows}
         fields = {one["name"]: one for one in about.get("schema", {}).get("fields", ())}
         self.code_lists += [v for v in names if v in self.lists and v not in self.code_lists]
-        sets = [self._sets(name, fields[name]["constraints"]["enum"] if fields else ()) for name in names]
+        listed_of = {name: [c for c in fields[name]["constraints"]["enum"] if c != TOTAL] for name in fields and names}
+        sets = [self._sets(name, listed_of.get(name, ())) for name in names]
         totals = {tuple(v for v, c in zip(names, cell, strict=True) if c != TOTAL) for cell in listed}
         # sums of rounded counts are near the true ones too where the metadata, or rows of totals, say so
         margins = {*map(tuple, about.get("in_part", {}).get("margins", totals))} if base else totals
