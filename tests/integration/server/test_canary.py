@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -81,11 +82,14 @@ def walk(server: Server, client: TestClient) -> Iterator[Any]:
 
 
 def numbers_in(response: Any) -> set[int]:
-    """Every number of five digits or more in the headers and the body, however it is grouped; of Parquet the counts."""
+    """Every number of five digits or more in headers and body, however grouped; of Parquet the counts."""
     text = "\n".join(f"{name}: {value}" for name, value in response.headers.items())
     if response.headers.get("content-type") == FORMATS["parquet"].media_type:
         read = pq.read_table(io.BytesIO(response.content))
         return {*digits_in(text), *read["count"].to_pylist()}
+    if response.headers.get("content-type") == FORMATS["xlsx"].media_type:
+        book = ZipFile(io.BytesIO(response.content))
+        return digits_in("\n".join([text, *(book.read(name).decode() for name in book.namelist())]))
     return digits_in(text + response.content.decode())
 
 
