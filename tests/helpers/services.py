@@ -12,6 +12,7 @@ from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
@@ -19,12 +20,14 @@ from sdc.risk.effort import Effort
 from sdc.server.service.audit import Standard
 from sdc.server.service.judge import Judge, one_way, surveyed
 from sdc.server.service.levels import levels_of
+from sdc.server.service.query_service import QueryService
 from sdc.server.service.rules import KEPT, SUPPRESSED, rules_of
 from sdc.server.service.service import Service
 from sdc.server.service.workers import Bench, Worker
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import SWEEP, run_stage
 from tests.helpers.builds import write_czech
+from tests.helpers.waiting import wait_until
 from tests.strategies import knows
 
 CRITERIA = Criteria.of(2, 6)
@@ -88,3 +91,9 @@ def services_of(table: Table, folder: Path) -> Iterator[Callable[..., Service]]:
     """What opens a service by such rules over the history in a folder; all are closed in the end."""
     with ExitStack() as opened:
         yield lambda *rules: opened.enter_context(closing(open_service(table, folder, rules=rules)))
+
+
+def released(service: QueryService, subtable: SubTable, *, in_part: bool = False) -> None:
+    """Ask for a sub-table until it is public: a busy machine decides after it has answered."""
+    service.ask(subtable, "ada", in_part=in_part)
+    wait_until(lambda: subtable in service.state.released or service.in_part(subtable) is not None)

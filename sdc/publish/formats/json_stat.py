@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import Any
 
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Codes, Counts
@@ -73,10 +74,10 @@ def _chunks(table: CountTable, *, withheld: bool) -> Iterator[tuple[Codes, Count
             yield codes[rows], counts[rows]
 
 
-def dimension_of(dimension: Dimension) -> dict[str, object]:
+def dimension_of(dimension: Dimension) -> dict[str, Any]:
     """A dimension with its texts."""
     called = dict(zip(dimension.categories, dimension.labels, strict=True))
-    texts: dict[str, object] = {
+    texts: dict[str, Any] = {
         "label": dimension.label,
         "category": {"index": dimension.categories, "label": called},
     }
@@ -87,7 +88,7 @@ def dimension_of(dimension: Dimension) -> dict[str, object]:
     return texts
 
 
-def extension_of(table: CountTable) -> dict[str, object]:
+def extension_of(table: CountTable) -> dict[str, Any]:
     """The source, and what JSON-stat has no words for."""
     about = table.about
     rest: dict[str, object] = {w: text for w, text in about.given.items() if w not in ("source", "notes")}

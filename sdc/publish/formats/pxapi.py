@@ -90,7 +90,7 @@ def _dimension(dimension: Dimension, **extension: Any) -> Document:
     content = dimension_of(dimension)
     index = {category: place for place, category in enumerate(dimension.categories)}
     labels = dict(zip(dimension.categories, dimension.labels, strict=True))
-    more = {"show": "value", **content.get("extension", {}), **extension}  # type: ignore[dict-item]
+    more = {"show": "value", **content.get("extension", {}), **extension}
     return {**content, "category": {"index": index, "label": labels}, "extension": more}
 
 
@@ -131,7 +131,7 @@ def head(
         "id": names,
         "size": [len(one.categories) for one in dimensions],
         "dimension": described,
-        "extension": {"px": px, **of_table.get("extension", {})},  # type: ignore[dict-item]
+        "extension": {"px": px, **of_table.get("extension", {})},
     }
 
 

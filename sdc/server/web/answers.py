@@ -151,7 +151,7 @@ def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int
         raise FormatError(f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
 
 
-def _in_file(table: CountTable) -> CountTable:
+def in_file(table: CountTable) -> CountTable:
     """The table by a name that a sheet and a matrix may have."""
     return replace(table, name=stem(variable.name for variable in table.dimensions))
 
@@ -332,6 +332,6 @@ _WRITERS: Mapping[str, Callable[[Answer, int], Iterator[bytes]]] = {
     "xml": partial(_published, xml),
     "jsonstat": partial(_published, json_stat),
     "parquet": _parquet,
-    "px": partial(_published, lambda table: px(_in_file(table))),
-    "xlsx": partial(_published, lambda table: xlsx([_in_file(table)])),
+    "px": partial(_published, lambda table: px(in_file(table))),
+    "xlsx": partial(_published, lambda table: xlsx([in_file(table)])),
 }

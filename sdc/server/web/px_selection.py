@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -113,7 +113,12 @@ def places_of(dimension: Dimension, values: Sequence[str]) -> Codes:
     """The places of the chosen categories in their order, each once."""
     place = {category: number for number, category in enumerate(dimension.categories)}
     folded = {category.casefold(): number for category, number in reversed(place.items())}
-    found = {value: place.get(value, folded.get(value.casefold())) for value in values}
+
+    def place_of(code: str) -> int | None:
+        """As it is written, else whatever its case."""
+        return place.get(code, folded.get(code.casefold()))
+
+    found = {value: place_of(value) for value in values}
     chosen, expressions = (
         {one for one in found.values() if one is not None},
         [v for v, one in found.items() if one is None],
@@ -122,7 +127,7 @@ def places_of(dimension: Dimension, values: Sequence[str]) -> Codes:
         wrong = next((one for one in expressions if not _is_expression(one)), None)
         fail("expression" if wrong is None else "value", f"{dimension.name!r}: at most {MOST_EXPRESSIONS} expressions")
     for value in expressions:
-        chosen |= {*_matched(value, dimension, folded)}
+        chosen |= {*_matched(value, dimension, place_of)}
     if not chosen:
         fail("missing", f"no category of {dimension.name!r} is selected")
     return np.array(sorted(chosen), np.int64)
@@ -135,7 +140,7 @@ def _is_expression(text: str) -> bool:
 _CALL = re.compile(r"(TOP|BOTTOM|FROM|TO|RANGE)\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
-def _matched(text: str, dimension: Dimension, folded: Mapping[str, int]) -> Iterator[int]:
+def _matched(text: str, dimension: Dimension, place_of: Callable[[str], int | None]) -> Iterator[int]:
     """The places of the categories that an expression stands for."""
     every = range(len(dimension.categories))
     if call := _CALL.fullmatch(text):
@@ -148,9 +153,8 @@ def _matched(text: str, dimension: Dimension, folded: Mapping[str, int]) -> Iter
             in_order = every if kind == "TOP" else every[::-1]
             yield from in_order[skipped : skipped + int(numbers[1])]
             return
-        codes = _ends(inner, folded) if kind == "RANGE" else [inner]
-        ends = [folded.get(code.casefold(), -1) for code in codes]
-        if -1 in ends or not ends:
+        ends = _ends(inner, place_of) if kind == "RANGE" else [one for one in [place_of(inner)] if one is not None]
+        if not ends:
             fail("expression", f"{text[:80]!r} names no category of {dimension.name!r}")
         low, high = {"FROM": (ends[0], every[-1]), "TO": (0, ends[0])}.get(kind, (min(ends), max(ends)))
         yield from every[low : high + 1]
@@ -168,8 +172,11 @@ def _matched(text: str, dimension: Dimension, folded: Mapping[str, int]) -> Iter
     yield from (place for place in every if form.fullmatch(dimension.categories[place]))
 
 
-def _ends(inner: str, folded: Mapping[str, int]) -> list[str]:
-    """The two codes of a range, which may have commas of their own."""
+def _ends(inner: str, place_of: Callable[[str], int | None]) -> list[int]:
+    """The places of the two codes of a range, which may have commas of their own."""
     parts = inner.split(",")
-    pairs = ((",".join(parts[:k]), ",".join(parts[k:])) for k in range(1, len(parts)))
-    return list(next((pair for pair in pairs if all(one.casefold() in folded for one in pair)), ()))
+    for k in range(1, len(parts)):
+        low, high = place_of(",".join(parts[:k])), place_of(",".join(parts[k:]))
+        if low is not None and high is not None:
+            return [low, high]
+    return []

@@ -6,7 +6,6 @@ Problems have the types and titles of PxTools/PxWebApi.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -39,6 +38,7 @@ from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import NO_COUNT, Dimension
 from sdc.publish.formats.xlsx import xlsx
 from sdc.server.service.query_service import QueryService, SuppressedAnswer
+from sdc.server.web.answers import in_file
 from sdc.server.web.api import estimated_cells, public_of
 from sdc.server.web.cells import Answer, Shape
 from sdc.server.web.gateway import READS_PER_REQUEST
@@ -268,9 +268,7 @@ class PxApi:
 
     def _table(self, subtable: SubTable, public: Table | SuppressedAnswer | int) -> CountTable:
         table = Answer(self.service.title, public, Shape(), self.service.texts).table
-        # the name of a sheet and of a matrix
-        words = re.sub("[^A-Za-z0-9]+", "-", "-".join(one.name for one in table.dimensions)).strip("-")
-        return replace(table, name=f"001_{words[:80]}", title=self._title(subtable))
+        return replace(in_file(table), title=self._title(subtable))
 
     def _title(self, subtable: SubTable) -> str:
         called = ", ".join(self._labels(subtable))

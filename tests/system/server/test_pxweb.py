@@ -26,7 +26,7 @@ from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
 from tests.helpers.http import running, server_of
-from tests.helpers.services import open_service
+from tests.helpers.services import open_service, released
 from tests.helpers.small_service import SmallService
 from tests.integration.verify.signing import built
 
@@ -56,7 +56,7 @@ def table() -> Table:
 def api(table: Table) -> Iterator[Any]:
     service = SmallService(table, Criteria.of(1, 1))
     service.texts = Texts(PublicationConfig(title="Areas", period="2024-03"), LABELS)
-    assert service.ask(st.named(["area", "a b/ä-c"], SCHEMA), "ada").result().decision == "released"
+    released(service, st.named(["area", "a b/ä-c"], SCHEMA))
     with running(server_of(service).app) as url:
         yield pxweb.PxApi(f"{url}/pxapi/v2")
 
@@ -128,7 +128,7 @@ def test_problems_are_reported_with_their_titles(api: Any) -> None:
 
 def test_suppressed_cells_of_a_server_are_read(czech: Table, tmp_path: Path) -> None:
     with closing(open_service(czech, tmp_path)) as service:
-        assert service.ask(0b111111, "ann", in_part=True).result(60).code == "released-in-part"
+        released(service, 0b111111, in_part=True)
         with running(server_of(service).app) as url:
             api = pxweb.PxApi(f"{url}/pxapi/v2")
             found = api.get_table_data("A-B-C-D-E-F", {v: ["*"] for v in "ABCDEF"})
