@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, get_args
 
 import uvicorn
@@ -97,3 +101,23 @@ def running(app: ASGIApp, shared: Connections | None = None, path: str | None = 
             server.should_exit = True
             thread.join(600)
             assert not thread.is_alive()
+
+
+@contextmanager
+def hosted(folder: Path) -> Iterator[str]:
+    """A folder behind the file host of Python."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)]
+    host = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url, end = f"http://127.0.0.1:{port}", monotonic() + 60
+    try:
+        while monotonic() < end:
+            with suppress(OSError), urllib.request.urlopen(url):
+                break
+            sleep(0.1)
+        yield url
+    finally:
+        host.terminate()
+        host.wait()

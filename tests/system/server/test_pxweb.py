@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import socket
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from itertools import product
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -25,7 +20,7 @@ from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
-from tests.helpers.http import running, server_of
+from tests.helpers.http import hosted, running, server_of
 from tests.helpers.services import open_service, released
 from tests.helpers.small_service import SmallService
 from tests.integration.verify.signing import built
@@ -136,26 +131,6 @@ def test_suppressed_cells_of_a_server_are_read(czech: Table, tmp_path: Path) -> 
             assert answer is not None
             assert sum(row["value"] is None for row in found) == len(answer.suppressed) > 0
             assert sum(row["value"] or 0 for row in found) == answer.marginal.total
-
-
-@contextmanager
-def hosted(folder: Path) -> Iterator[str]:
-    """A folder behind the file host of Python."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)]
-    host = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url, end = f"http://127.0.0.1:{port}", monotonic() + 60
-    try:
-        while monotonic() < end:
-            with suppress(OSError), urllib.request.urlopen(url):
-                break
-            sleep(0.1)
-        yield url
-    finally:
-        host.terminate()
-        host.wait()
 
 
 def listed(folder: Path, names: list[str]) -> dict[tuple[str, ...], int | None]:
