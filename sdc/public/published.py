@@ -633,18 +633,24 @@ def _json(path: Path) -> Any:
 def _json_stat(path: Path) -> Listed:
     """JSON-stat 2.0. In a list each cell has a value; in an object a missing cell has no records.
 
-    A missing cell with the status of confidential ones is suppressed.
+    A missing cell with the status of confidential ones is suppressed. One measure and one period are no variables.
     """
     content = _json(path)
     if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
         raise ValueError("it is no dataset of JSON-stat 2.0")
-    base = _base_of(content.get("extension", {}).get("measure", COUNT))
-    if content.get("role", {}).get("metric"):
-        raise ValueError(f"it has several measures, by {', '.join(content['role']['metric'])}; name a table of counts")
     names, sizes = content["id"], [int(size) for size in content["size"]]
     categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
     if [len(categories[name]) for name in names] != sizes:
         raise ValueError("its categories do not match its sizes")
+    roles = content.get("role", {})
+    measures = [code for name in roles.get("metric", ()) for code in categories[name]]
+    if len(measures) > 1:
+        raise ValueError(f"it has several measures, by {', '.join(roles['metric'])}; name a table of counts")
+    base = _base_of(measures[0] if measures else content.get("extension", {}).get("measure", COUNT))
+    for name in (*roles.get("metric", ()), *roles.get("time", ())):  # the contents and the period of PxWebApi
+        if len(categories[name]) == 1:
+            del categories[name]
+    names, sizes = list(categories), list(map(len, categories.values()))
     values, space = content["value"], KeySpace(tuple(sizes))
     if isinstance(values, list):
         if len(values) != space.cells:

@@ -121,6 +121,20 @@ STAT["dimension"] = {"a": {"category": {"index": ["x", "y"]}}}
 PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
 
 
+def test_one_measure_and_one_period_are_no_variables(tmp_path: Path) -> None:
+    """As answers of PxWebApi have them."""
+    own = {"Contents": {"category": {"index": {"count": 0}}}, "Time": {"category": {"label": {"2024": "2024"}}}}
+    content = {**STAT, "id": ["Contents", "a", "Time"], "size": [1, 2, 1], "dimension": {**STAT["dimension"], **own}}
+    content |= {"role": {"metric": ["Contents"], "time": ["Time"]}, "value": [3, 4]}
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    (found,) = read_published(tmp_path / "t.json")
+    assert (found.table.schema.names, found.table.counts.tolist()) == (("a",), [3, 4])
+    content["dimension"]["Contents"] = {"category": {"index": {"share": 0}}}
+    (tmp_path / "t.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="its numbers are share, and not exact"):
+        read_published(tmp_path / "t.json")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
