@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field, StrictBool, ValidationError
 from flows.alerts import Alerts, register_alerts
 from sdc.config.file import load_yaml, validated
 from sdc.config.values import Positive, Section, Text, Workers
-from sdc.execution.settings import cluster_of
+from sdc.execution.cluster import cluster_of
 from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path
 from sdc.refusal import as_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 
 class Kind(Enum):
@@ -57,7 +57,12 @@ class Declared:
     refused: tuple[tuple[tuple[str, ...], str], ...]
 
 
-D = TypeVar("D", bound=Declared)
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+D = TypeVar("D", bound=_Named)
 
 
 def by_name(declared: Iterable[D]) -> dict[str, D]:

@@ -1,4 +1,4 @@
-"""Clusters: open an executor from settings, and check it before any work."""
+"""Clusters: the kinds, what a build may use of one, opening an executor, and checking it before any work."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.config.build import ExecutionConfig
+from sdc.config.features import by_name
+from sdc.config.file import load_yaml, validated
+from sdc.config.values import EMBEDDED_CLUSTERS, size_in_bytes
 from sdc.execution.connection import PATIENCE, check_workers, connect, tls_context
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest
+from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, job_script, manifest, manifests
 from sdc.execution.library_logs import quiet_here, quiet_worker
 from sdc.execution.settings import (
     AddressSettings,
+    ClusterSettings,
     KubernetesSettings,
     LocalSettings,
     SlurmSettings,
-    cluster_of,
-    worker_memory,
+    Started,
 )
 from sdc.execution.slurm import require_commands, require_submission, slurm_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.extras import require_packages
+from sdc.paths import require_own
 from sdc.spawned import without_main_script
 from sdc.storage.scratch import own_scratch
 
@@ -53,15 +58,7 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
     if settings is None:
         yield IN_PROCESS
         return
-    # late imports: Dask takes 0.4 s
-    if isinstance(settings, LocalSettings):
-        opened = _local(settings, worker_memory(execution), WATCH.get())
-    elif isinstance(settings, SlurmSettings):
-        opened = slurm_executor(settings, WATCH.get())
-    elif isinstance(settings, KubernetesSettings):
-        opened = _kubernetes(settings)
-    else:
-        opened = _at_address(settings, worker_memory(execution))
+    opened = KINDS[settings.kind].opened(settings, worker_memory(execution), WATCH.get())
     # an unclosed Dask client closes when it is collected, under a lock that opening the next one holds:
     # a collection meanwhile would deadlock
     gc.collect()
@@ -79,14 +76,15 @@ def check_cluster(execution: ExecutionConfig) -> int:
     A running scheduler and its workers are contacted; for a cluster that a build starts, its starter is tested.
     """
     settings = cluster_of(execution)
-    if isinstance(settings, AddressSettings):
+    kind = settings and KINDS[settings.kind]
+    if kind and kind.is_running:
         with open_executor(execution) as executor:
             return executor.workers
     require_here(execution)
-    if isinstance(settings, SlurmSettings):
+    if kind:
         with _named(execution.cluster):
-            require_submission(settings)
-    return 1 if settings is None else settings.most
+            kind.tested(settings)
+    return workers_of(execution) or 1
 
 
 def require_here(execution: ExecutionConfig) -> None:
@@ -94,18 +92,13 @@ def require_here(execution: ExecutionConfig) -> None:
 
     Checked are packages, commands, the scratch folder, key files and a kube config.
     """
-    settings = cluster_of(execution)
-    with _named(execution.cluster):
-        if isinstance(settings, SlurmSettings):
-            require_packages("kind = slurm", "dask_jobqueue")
-            require_commands()
-        if isinstance(settings, KubernetesSettings):
-            require_packages("kind = kubernetes", "dask_kubernetes")
-            _require_kube_config()
-        if isinstance(settings, SlurmSettings | KubernetesSettings | AddressSettings):
-            _require_folder(settings.scratch)
-        if isinstance(settings, AddressSettings) and settings.tls:
-            tls_context(settings.tls)
+    if (settings := cluster_of(execution)) is not None:
+        kind = KINDS[settings.kind]
+        with _named(execution.cluster):
+            require_packages(f"kind = {kind.name}", *kind.packages)
+            kind.required(settings)
+            if (scratch := getattr(settings, "scratch", None)) is not None:
+                _require_folder(scratch)
 
 
 @contextmanager
@@ -198,7 +191,7 @@ def _in_a_few_tries(start: Callable[[], Any]) -> Any:
 
 
 @contextmanager
-def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
+def _kubernetes(settings: KubernetesSettings, memory: int, watch: WatchAddress | None) -> Iterator[Executor]:
     from dask_kubernetes.operator import KubeCluster
     from distributed import Client
 
@@ -233,7 +226,7 @@ def _started(settings: KubernetesSettings, cluster: Any) -> Any:
 
 
 @contextmanager
-def _at_address(settings: AddressSettings, memory: int) -> Iterator[Executor]:
+def _at_address(settings: AddressSettings, memory: int, watch: WatchAddress | None) -> Iterator[Executor]:
     with _scratch_below(settings.scratch) as scratch, connect(settings) as client:
         workers = check_workers(client, scratch, settings.timeout_seconds, memory)
         yield DaskExecutor(client, scratch, workers, dashboard=client.dashboard_link)
@@ -258,9 +251,133 @@ def _require_folder(folder: Path) -> None:
         raise ConfigError(f"scratch = {str(folder)!r}: it cannot be written; fix its permissions, or name another")
 
 
-def _require_kube_config() -> None:
+def _require_kube_config(_: KubernetesSettings) -> None:
     """Require a kube config, or the account of a pod."""
     named = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
     in_a_pod = "KUBERNETES_SERVICE_HOST" in os.environ
     if not in_a_pod and not any(Path(path).is_file() for path in named.split(os.pathsep)):
         raise ConfigError(f"there is no kube config at {named}; set KUBECONFIG to one, or run in a pod of the cluster")
+
+
+def _nothing(_: Any) -> None:
+    """Nothing more is required."""
+
+
+@dataclass(frozen=True)
+class ClusterKind:
+    """A kind of cluster, under its name in `kind` of a cluster file.
+
+    settings   the keys of its file
+    opened     an executor on it, given the memory of a worker and where Dask's dashboard is shown
+    packages   that it needs; required  raises ConfigError if this machine lacks something else
+    tested     raises ConfigError if it would not start; submitted  what is submitted to start it, as text
+    elsewhere  where its scheduler is, if not in the process of the run
+    is_running  whether it is checked by connecting to it
+    """
+
+    name: str
+    settings: type[ClusterSettings]
+    opened: Callable[[Any, int, WatchAddress | None], AbstractContextManager[Executor]]
+    packages: tuple[str, ...] = ()
+    required: Callable[[Any], object] = _nothing
+    tested: Callable[[Any], None] = _nothing
+    submitted: Callable[[Any], str] | None = None
+    elsewhere: Callable[[Any], str] | None = None
+    is_running: bool = False
+
+
+_SLURM, _OPERATOR = ("dask_jobqueue",), ("dask_kubernetes",)
+KINDS = by_name(
+    [
+        ClusterKind("local", LocalSettings, _local),
+        ClusterKind("slurm", SlurmSettings, slurm_executor, _SLURM, require_commands, require_submission, job_script),
+        ClusterKind(
+            *("kubernetes", KubernetesSettings, _kubernetes, _OPERATOR, _require_kube_config, _nothing, manifests),
+            elsewhere=lambda settings: "is a pod",
+        ),
+        ClusterKind(
+            *("address", AddressSettings, _at_address),
+            required=lambda settings: settings.tls and tls_context(settings.tls),
+            elsewhere=lambda settings: f"runs at {settings.address}",
+            is_running=True,
+        ),
+    ]
+)
+"""All kinds by their names; another one is one more line."""
+
+
+def read_cluster(path: Path) -> ClusterSettings:
+    """Read a cluster file; relative paths start at its folder.
+
+    ConfigError with all errors in one message: an unknown kind or key, a value and what is allowed. InputError as
+    `require_own`.
+    """
+    content = load_yaml(path, "cluster file", ConfigError)
+    require_own(path)  # its commands and scripts run as this user
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConfigError(f"cluster file {path}: kind = {kind!r} is not one of {', '.join(KINDS)}; name one")
+    return validated(KINDS[kind].settings, content, path)
+
+
+def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
+    """Return the cluster of a config, None for in-process.
+
+    ConfigError if the config sets keys of the cluster's file, and as `read_cluster`.
+    """
+    if execution.cluster in EMBEDDED_CLUSTERS:
+        same: dict[str, Any] = {"workers": execution.workers, "memory_per_worker": execution.memory_per_worker}
+        return None if execution.cluster == "in-process" else LocalSettings(kind="local", **same)
+    for name in ("workers", "memory_per_worker"):
+        if name in execution.model_fields_set:
+            value = getattr(execution, name)
+            raise ConfigError(
+                f"execution.{name} = {value!r} is for the embedded cluster; set it in {execution.cluster} instead"
+            )
+    return read_cluster(Path(execution.cluster))
+
+
+def workers_of(execution: ExecutionConfig) -> int | None:
+    """Return the maximum number of workers; None for a scheduler address. ConfigError as `cluster_of`."""
+    settings = cluster_of(execution)
+    if settings is None:
+        return 1
+    return settings.most if isinstance(settings, Started) else None
+
+
+def worker_memory(execution: ExecutionConfig) -> int:
+    """Return the bytes of a worker; auto is a share of this machine's memory, with one share for this process.
+
+    ConfigError as `cluster_of`.
+    """
+    settings = cluster_of(execution)
+    memory = execution.memory_per_worker if settings is None else settings.memory_per_worker
+    if memory != "auto":
+        return size_in_bytes(memory)
+    if settings is None:
+        return machine_memory()
+    workers = settings.most if isinstance(settings, LocalSettings) else execution.workers
+    return machine_memory() // (workers + 1)
+
+
+def unit_memory(execution: ExecutionConfig) -> int:
+    """Return the bytes that a worker process may use: Dask pauses workers above four fifths of their memory."""
+    memory = worker_memory(execution)
+    return memory if cluster_of(execution) is None else memory * 4 // 5
+
+
+def own_memory(execution: ExecutionConfig) -> int:
+    """Return the bytes for the build's process: what local workers leave."""
+    settings, memory = cluster_of(execution), worker_memory(execution)
+    if settings is None:
+        return memory
+    workers = settings.most if isinstance(settings, LocalSettings) else 0
+    return max(0, machine_memory() - workers * memory)
+
+
+def machine_memory() -> int:
+    """Return the bytes of this machine, or of its container."""
+    # Dask's figure, which limits its workers: the least of machine, cgroup and process
+    from distributed.system import MEMORY_LIMIT
+
+    return int(MEMORY_LIMIT)

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from sdc.config.values import size_in_bytes
-from sdc.execution.settings import KubernetesSettings, SlurmSettings, read_cluster
+from sdc.execution.settings import KubernetesSettings, SlurmSettings
 from sdc.model.errors import ConfigError
 from sdc.refusal import as_command
 
@@ -152,17 +152,21 @@ def _service(name: str) -> dict[str, Any]:
     }
 
 
+def manifests(settings: KubernetesSettings) -> str:
+    """Return all resources as YAML."""
+    resources = [manifest(settings), *([autoscaler(settings)] if settings.adaptive else [])]
+    return yaml.safe_dump_all(resources, sort_keys=False)
+
+
 def submitted(path: Path) -> str:
     """Return what a build would submit for a cluster file; ConfigError for other kinds."""
+    from sdc.execution.cluster import KINDS, read_cluster  # imports this module
+
     settings = read_cluster(path)
-    if isinstance(settings, SlurmSettings):
-        return job_script(settings)
-    if isinstance(settings, KubernetesSettings):
-        resources = [manifest(settings), *([autoscaler(settings)] if settings.adaptive else [])]
-        return yaml.safe_dump_all(resources, sort_keys=False)
-    raise ConfigError(
-        f"{path}: a cluster of kind {settings.kind} submits nothing; name one of kind slurm or kubernetes"
-    )
+    if (write := KINDS[settings.kind].submitted) is not None:
+        return write(settings)
+    kinds = " or ".join(one.name for one in KINDS.values() if one.submitted)
+    raise ConfigError(f"{path}: a cluster of kind {settings.kind} submits nothing; name one of kind {kinds}")
 
 
 def main(

@@ -1,21 +1,16 @@
-"""Cluster settings: one YAML file per cluster, of four kinds, and what a build may use of it."""
+"""Cluster settings: the keys of the YAML file of each kind of cluster; `sdc.execution.cluster.KINDS` opens them."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, model_validator
 
-from sdc.config.build import ExecutionConfig
-from sdc.config.file import load_yaml, validated
-from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Text, Workers, size_in_bytes
-from sdc.model.errors import ConfigError
-from sdc.paths import require_own
+from sdc.config.values import Memory, Seconds, Text, Workers, size_in_bytes
 
 MIN_WALLTIME = 300  # seconds
 
@@ -228,86 +223,3 @@ class AddressSettings(_Settings):
 
 
 ClusterSettings: TypeAlias = LocalSettings | SlurmSettings | KubernetesSettings | AddressSettings
-KINDS: Mapping[str, type[ClusterSettings]] = {
-    "local": LocalSettings,
-    "slurm": SlurmSettings,
-    "kubernetes": KubernetesSettings,
-    "address": AddressSettings,
-}
-
-
-def read_cluster(path: Path) -> ClusterSettings:
-    """Read a cluster file; relative paths start at its folder.
-
-    ConfigError with all errors in one message: an unknown kind or key, a value and what is allowed. InputError as
-    `require_own`.
-    """
-    content = load_yaml(path, "cluster file", ConfigError)
-    require_own(path)  # its commands and scripts run as this user
-    kind = content.get("kind") if isinstance(content, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(f"cluster file {path}: kind = {kind!r} is not one of {', '.join(KINDS)}; name one")
-    return validated(KINDS[kind], content, path)
-
-
-def cluster_of(execution: ExecutionConfig) -> ClusterSettings | None:
-    """Return the cluster of a config, None for in-process.
-
-    ConfigError if the config sets keys of the cluster's file, and as `read_cluster`.
-    """
-    if execution.cluster in EMBEDDED_CLUSTERS:
-        same: dict[str, Any] = {"workers": execution.workers, "memory_per_worker": execution.memory_per_worker}
-        return None if execution.cluster == "in-process" else LocalSettings(kind="local", **same)
-    for name in ("workers", "memory_per_worker"):
-        if name in execution.model_fields_set:
-            value = getattr(execution, name)
-            raise ConfigError(
-                f"execution.{name} = {value!r} is for the embedded cluster; set it in {execution.cluster} instead"
-            )
-    return read_cluster(Path(execution.cluster))
-
-
-def workers_of(execution: ExecutionConfig) -> int | None:
-    """Return the maximum number of workers; None for a scheduler address. ConfigError as `cluster_of`."""
-    settings = cluster_of(execution)
-    if settings is None:
-        return 1
-    return settings.most if isinstance(settings, Started) else None
-
-
-def worker_memory(execution: ExecutionConfig) -> int:
-    """Return the bytes of a worker; auto is a share of this machine's memory, with one share for this process.
-
-    ConfigError as `cluster_of`.
-    """
-    settings = cluster_of(execution)
-    memory = execution.memory_per_worker if settings is None else settings.memory_per_worker
-    if memory != "auto":
-        return size_in_bytes(memory)
-    if settings is None:
-        return machine_memory()
-    workers = settings.most if isinstance(settings, LocalSettings) else execution.workers
-    return machine_memory() // (workers + 1)
-
-
-def unit_memory(execution: ExecutionConfig) -> int:
-    """Return the bytes that a worker process may use: Dask pauses workers above four fifths of their memory."""
-    memory = worker_memory(execution)
-    return memory if cluster_of(execution) is None else memory * 4 // 5
-
-
-def own_memory(execution: ExecutionConfig) -> int:
-    """Return the bytes for the build's process: what local workers leave."""
-    settings, memory = cluster_of(execution), worker_memory(execution)
-    if settings is None:
-        return memory
-    workers = settings.most if isinstance(settings, LocalSettings) else 0
-    return max(0, machine_memory() - workers * memory)
-
-
-def machine_memory() -> int:
-    """Return the bytes of this machine, or of its container."""
-    # Dask's figure, which limits its workers: the least of machine, cgroup and process
-    from distributed.system import MEMORY_LIMIT
-
-    return int(MEMORY_LIMIT)

@@ -31,7 +31,7 @@ NEVER_COMES = (
 """States of a job whose worker will not come."""
 
 
-def require_commands() -> None:
+def require_commands(_: SlurmSettings) -> None:
     """Raise ConfigError if SLURM's commands are missing."""
     for command in COMMANDS:
         if shutil.which(command) is None:
@@ -87,7 +87,7 @@ def _run(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def slurm_executor(settings: SlurmSettings, watch: WatchAddress | None = None) -> Iterator[Executor]:
+def slurm_executor(settings: SlurmSettings, memory: int, watch: WatchAddress | None) -> Iterator[Executor]:
     """Jobs are resubmitted as others reach their wall time; only they hold the scheduler's key."""
     import dask
     from distributed import Client

@@ -16,8 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.web import ErrorHandler
 
 from sdc.config.build import ExecutionConfig
-from sdc.execution.cluster import WATCH, deaf_to_signals
-from sdc.execution.settings import AddressSettings, KubernetesSettings, cluster_of
+from sdc.execution.cluster import KINDS, WATCH, cluster_of, deaf_to_signals
 from sdc.model.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
@@ -129,12 +128,10 @@ def watched(port: int = 0) -> Iterator[WatchAddress]:
 def require_own_scheduler(execution: ExecutionConfig) -> bool:
     """Return whether the run's process has the scheduler; ConfigError if it runs elsewhere, without pages here."""
     settings = cluster_of(execution)
-    if isinstance(settings, AddressSettings | KubernetesSettings):
-        where = f"runs at {settings.address}" if isinstance(settings, AddressSettings) else "is a pod"
+    if settings is not None and (elsewhere := KINDS[settings.kind].elsewhere) is not None:
         raise ConfigError(
-            f"--watch: the scheduler of {execution.cluster} {where}, and only a scheduler in the run's process "
-            "shows its "
-            "pages behind a key; omit --watch, and use that scheduler's own dashboard"
+            f"--watch: the scheduler of {execution.cluster} {elsewhere(settings)}, and only a scheduler in "
+            "the run's process shows its pages behind a key; omit --watch, and use that scheduler's own dashboard"
         )
     return settings is not None
 

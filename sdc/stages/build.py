@@ -22,7 +22,7 @@ from sdc.config.values import Section, in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import emit
-from sdc.execution.settings import unit_memory, workers_of
+from sdc.execution.cluster import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.losses import Losses
 from sdc.model.cell_bounds import CellBounds

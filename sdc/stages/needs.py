@@ -9,7 +9,7 @@ from sdc.bounds.collapse import bytes_of_collapse
 from sdc.config.build import BuildConfig
 from sdc.data.child import OWN_BYTES
 from sdc.data.reader import LEAST
-from sdc.execution.settings import cluster_of, own_memory, unit_memory
+from sdc.execution.cluster import cluster_of, own_memory, unit_memory
 from sdc.memory import MIB
 from sdc.model.errors import ConfigError
 from sdc.model.marginal import MAX_BYTES

@@ -23,7 +23,7 @@ from sdc.config.methods import METHOD_OF
 from sdc.config.values import Objective
 from sdc.data.child import limit_of
 from sdc.data.reader import room_of
-from sdc.execution.settings import worker_memory, workers_of
+from sdc.execution.cluster import worker_memory, workers_of
 from sdc.executor import Executor
 from sdc.feasible.depth_first import MAX_CELLS
 from sdc.intruder import chains

@@ -10,7 +10,7 @@ import pytest
 
 from sdc.checkpoint import Checkpoint
 from sdc.data.counting import _mapped
-from sdc.execution.settings import read_cluster
+from sdc.execution.cluster import read_cluster
 from sdc.model.errors import InputError
 from sdc.paths import require_own
 from sdc.publish.signature import SigningKey

@@ -47,7 +47,7 @@ from tests.unit.config.test_cluster_files import CLUSTER, KUBERNETES, SLURM, kub
 def test_dask_says_no_more_than_warnings() -> None:
     """In a new process, for it reads its settings when something imports it first."""
     code = (
-        "import logging; from sdc.execution.settings import machine_memory; machine_memory()\n"
+        "import logging; from sdc.execution.cluster import machine_memory; machine_memory()\n"
         "print(logging.getLogger('distributed').level)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=True)

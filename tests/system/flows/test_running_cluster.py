@@ -20,9 +20,9 @@ from distributed import Security
 
 from sdc.config.build import ExecutionConfig
 from sdc.execution import connection
-from sdc.execution.cluster import check_cluster
+from sdc.execution.cluster import check_cluster, read_cluster
 from sdc.execution.connection import connect
-from sdc.execution.settings import AddressSettings, read_cluster
+from sdc.execution.settings import AddressSettings
 from sdc.execution.slurm import Jobs
 from sdc.model.errors import ConfigError
 from sdc.refusal import TRY_AGAIN, status_of

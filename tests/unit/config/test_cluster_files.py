@@ -9,19 +9,17 @@ import pytest
 import yaml
 
 from sdc.config.build import ExecutionConfig
-from sdc.execution.cluster import check_cluster
-from sdc.execution.settings import (
+from sdc.execution.cluster import (
     KINDS,
-    KubernetesSettings,
-    SlurmSettings,
+    check_cluster,
     machine_memory,
     own_memory,
     read_cluster,
     unit_memory,
-    walltime_seconds,
     worker_memory,
     workers_of,
 )
+from sdc.execution.settings import KubernetesSettings, SlurmSettings, walltime_seconds
 from sdc.model.errors import ConfigError
 
 CLUSTER = Path(__file__).parents[3] / "cluster"

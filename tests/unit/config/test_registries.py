@@ -1,4 +1,4 @@
-"""Methods, formats and criteria stand once in their registries."""
+"""Methods, formats, clusters and criteria stand once in their registries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from sdc.config.features import FORMAT_NAMES, by_name
 from sdc.config.methods import DECLARED_METHODS
+from sdc.execution.cluster import KINDS
 from sdc.publish.catalogue import media_of
 from sdc.publish.formats import FORMATS
 from sdc.risk.criterion import register
@@ -19,6 +20,9 @@ def test_a_name_is_registered_once() -> None:
     first, second = DECLARED_METHODS[:2]
     with pytest.raises(ValueError, match=f"two features are declared under the name {first.name}"):
         by_name([first, replace(second, name=first.name)])
+    local, slurm = (KINDS[name] for name in ("local", "slurm"))
+    with pytest.raises(ValueError, match="two features are declared under the name local"):
+        by_name([local, replace(slurm, name="local")])
     with pytest.raises(ValueError, match=f"two criteria are named {MinFrequency.key}"):
         register(MinFrequency)
 
