@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.file import faults_of, yaml_value
+from sdc.config.methods import SECTIONS
 from sdc.config.old_keys import current, warn
 from sdc.config.reference import explained
 from sdc.config.release import ReleaseConfig
 from sdc.model.errors import ConfigError, InputError, meant
 
-SECTIONS = {
-    **dict.fromkeys(("chains", "steps", "start"), ("annealing",)),
-    **dict.fromkeys(("draws", "share"), ("simulatable",)),
-    "seed": ("annealing", "simulatable"),
-}
-"""Names that stand alone, and the sections of `release` in which a config has them."""
-NAMES = (*SECTIONS, "budget", *(key for key in ReleaseConfig.model_fields if key != "method"))
+NAMES = (
+    *dict.fromkeys(chain(*SECTIONS.values())),
+    "budget",
+    *(key for key in ReleaseConfig.model_fields if key != "method"),
+)
 
 
 def settings_of(words: Iterable[str]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def settings_of(words: Iterable[str]) -> dict[str, Any]:
 
 
 def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfig:
-    """The section with what is given on top, by its own keys or by `SECTIONS`; what is None is not given.
+    """The section with what is given on top, by its own keys or those of `SECTIONS`; what is None is not given.
 
     weights  by name, of variables `age` and of sub-tables `age*sex`
     budget   seconds and seconds_per_cell, as a `Budget` has them
@@ -81,7 +81,7 @@ def _keys(name: str, value: Any) -> dict[str, Any]:
         sub_tables = {of: weight for of, weight in value.items() if "*" in of}
         variables = {of: weight for of, weight in value.items() if "*" not in of}
         return {name: {"variables": variables, "sub_tables": sub_tables}}
-    return {section: {name: value} for section in SECTIONS[name]} if name in SECTIONS else {name: value}
+    return {section: {name: value} for section, names in SECTIONS.items() if name in names} or {name: value}
 
 
 def _merged(content: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

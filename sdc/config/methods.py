@@ -29,8 +29,9 @@ from sdc.config.features import (
     by_name,
 )
 
-_GREEDY = ("first_dimension", "max_evaluations")
-_CHAINS = ("annealing", "chains", "steps", "start", "seed")
+SECTIONS = {"annealing": ("chains", "steps", "start", "seed"), "simulatable": ("draws", "share", "seed")}
+"""Sections of `release`, and those of their settings that stand alone where they are given beside a file."""
+_GREEDY, _CHAINS = ("first_dimension", "max_evaluations"), ("annealing", *SECTIONS["annealing"])
 _OUTPUTS = (OUTER, SHARP, *FILES)
 _ALSO = ("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS)
 _NO_RECODES = (
@@ -148,7 +149,7 @@ DECLARED_METHODS = (
             ),
         ),
         does="it takes only decisions that reveal nothing of the table",
-        settings=("simulatable", "draws", "share", "seed"),
+        settings=("simulatable", *SECTIONS["simulatable"]),
         is_monotone=False,
         on_curve=False,
     ),

@@ -154,12 +154,12 @@ def protection_intervals(evaluator: RiskEvaluator, view: SubTable) -> Protection
 
 def _require_wide(evaluator: RiskEvaluator, view: SubTable) -> None:
     """NotReleasableError where a primary cell is not shown to keep the width, and not refuted without the view."""
-    own, width = protection_intervals(evaluator, view), evaluator.criteria.width.min_width
-    if short := int((~own.refuted & (own.inner[:, 1] - own.inner[:, 0] < width)).sum()):
+    own, width = protection_intervals(evaluator, view), evaluator.criteria.width
+    if short := int((~own.refuted & ~width.is_wide(own.inner[:, 1] - own.inner[:, 0])).sum()):
         raise NotReleasableError(
             f"{short} of {len(own.counts)} small cells of {st.label(view, evaluator.table.schema)} were not proven to "
-            f"keep a width of {width}, whatever else of it is suppressed; give a larger budget, or publish coarser "
-            "categories"
+            f"keep a width of {width.min_width}, whatever else of it is suppressed; give a larger budget, or publish "
+            "coarser categories"
         )
 
 

@@ -30,7 +30,7 @@ MOST_CELLS = 100_000  # non-zero cells: the worker has for itself what the build
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """An ordered search from nothing, or where there is a `start` from a release that was accepted.
+    """An ordered search from nothing, or from a release that was accepted, the `start`, where there is one.
 
     known   what is public already
     first   a release whose sub-tables are tried before all others
@@ -59,7 +59,7 @@ def fits_a_worker(table: Table) -> bool:
 
 
 def grow(table: Table, growth: Growth) -> Grown:
-    """What the search finds; a caller evaluates again what it relies on."""
+    """What the search finds, nothing where its start is not accepted; a caller evaluates again what it relies on."""
     what, steps = "growth" if growth.start is None else "extension", list[SearchStep]()
 
     def on_step(step: SearchStep) -> None:
@@ -73,7 +73,10 @@ def grow(table: Table, growth: Growth) -> Grown:
     search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:
         evaluator.learn(growth.start.proof, growth.start.release)
-        found = search.extended(evaluator.evaluate(growth.start.release), growth.first)
+        start = evaluator.evaluate(growth.start.release)
+        if not evaluator.accepts(start):
+            return Grown(Release.of([]), growth.start.proof)
+        found = search.extended(start, growth.first)
     else:
         if growth.proven is not None:
             evaluator.learn(growth.proven.proof, growth.proven.release)

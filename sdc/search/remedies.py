@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -24,8 +24,7 @@ from sdc.risk.effort import Budget
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.search.blockers import Cell, Stopped, blockers, near
 from sdc.search.grown import Grown
-from sdc.search.growth import Growth, fits_a_worker
-from sdc.search.ordered import OrderedSearch
+from sdc.search.growth import Growth, fits_a_worker, grow
 
 MOST_SECONDS = 60.0  # of a reference core, of the budget of a search, for one recode
 ABOVE = 1 << 40  # more than all cells near
@@ -56,26 +55,12 @@ class Remedy:
         return pasted({"table": {"recodes": {variable.name: {"groups": {" or ".join(merged): merged, **others}}}}})
 
 
-@dataclass(frozen=True, eq=False)
-class Attempt:
-    """A recode to be tried: its growth is from the release found, the `start`, to what was stopped, all recoded."""
-
-    recode: Recode
-    growth: Growth
-    start: Grown
-
-
-def attempt(table: Table, unit: Attempt) -> Release:
+def attempt(table: Table, unit: tuple[Recode, Growth]) -> Release:
     """The release that grows in the recoded table, as far as it is accepted; nothing where not even its start is."""
-    growth, start, recoded = unit.growth, unit.start, unit.recode.table(table)
-    if not len(recoded.at_risk(growth.criteria.small_count)):
-        return Release.of([st.full(len(recoded.schema))])
-    evaluator = RiskEvaluator(recoded, growth.known, growth.criteria, growth.policy, growth.effort)
-    evaluator.learn(start.proof, start.release)
-    evaluation = evaluator.evaluate(start.release)
-    if not evaluator.accepts(evaluation):
-        return Release.of([])
-    return OrderedSearch(evaluator, growth.widths).extended(evaluation).release
+    recode, growth = unit
+    recoded = recode.table(table)
+    everything = Release.of([st.full(len(recoded.schema))])
+    return grow(recoded, growth).release if len(recoded.at_risk(growth.criteria.small_count)) else everything
 
 
 def remedies(
@@ -92,33 +77,31 @@ def remedies(
     budget = Budget(effort.budget.seconds_per_cell, min(effort.budget.seconds, MOST_SECONDS))
     asked = replace(evaluator, effort=replace(effort, budget=budget, executor=within))
     merges = islice(promising(table, evaluator.known, evaluator.criteria.small_count, stopped), variables)
-    tried = [recode for recode in _each(merges) if _asked(recode, stopped)]
+    # of each variable the merge, and leaving it out where it has more categories
+    pairs = ((merge, replace(merge, merged=tuple(range(table.schema.sizes[merge.variable])))) for merge in merges)
+    tried = [recode for pair in pairs for recode in dict.fromkeys(pair) if recode.remaining and _asked(recode, stopped)]
     done = []
     for begin in range(0, len(tried), executor.workers):
         # a round at a time: each unit has the release's whole proof, which is megabytes
         some = tried[begin : begin + executor.workers]
         units = [_attempt(recode, found, stopped, asked) for recode in some]
         for recode, after in zip(some, executor.run(attempt, table, units), strict=True):
-            done.append(_remedy(recode, found.release, stopped, after))
+            open_, released = _asked(recode, stopped), found.release
+            freed = tuple(t for t in open_ if recode.sub_table(t) in after)
+            lost = released.sub_tables(table.schema) - recode.release(released).sub_tables(recode.schema)
+            done.append(Remedy(recode, open_, freed, lost))
             tell(done[-1])
     return tuple(sorted(done, key=lambda remedy: remedy.lost - len(remedy.freed)))
 
 
-def _each(merges: Iterable[Recode]) -> Iterator[Recode]:
-    """Each merge, and where there are more categories leaving the variable out."""
-    for recode in merges:
-        yield recode
-        if not recode.leaves_out and len(recode.before) > 1:
-            yield replace(recode, merged=tuple(range(recode.before.sizes[recode.variable])))
-
-
-def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], evaluator: RiskEvaluator) -> Attempt:
+def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], asked: RiskEvaluator) -> tuple[Recode, Growth]:
+    """The growth from the release found to what was stopped, all recoded."""
     sub_tables = np.array([recode.sub_table(t) for t in _asked(recode, stopped)], np.uint64)
-    least = evaluator.criteria.floor  # nobody looks at their widths, which are others after a recode
+    least = asked.criteria.floor  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
-    known = recode.known(evaluator.known)
-    return Attempt(recode, Growth(known, evaluator.criteria, evaluator.policy, evaluator.effort, widths), start)
+    judged = asked.criteria, asked.policy, asked.effort
+    return recode, Growth(recode.known(asked.known), *judged, widths, start=start)
 
 
 def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:
@@ -126,28 +109,19 @@ def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:
     return tuple(sorted({t for _, sub_tables in stopped for t in sub_tables if st.is_within(t, recode.remaining)}))
 
 
-def _remedy(recode: Recode, release: Release, stopped: Sequence[Stopped], after: Release) -> Remedy:
-    asked = _asked(recode, stopped)
-    freed = tuple(t for t in asked if recode.sub_table(t) in after)
-    lost = release.sub_tables(recode.before) - recode.release(release).sub_tables(recode.schema)
-    return Remedy(recode, asked, freed, lost)
-
-
 def _recoded(proof: Proof, recode: Recode) -> Proof:
     """The same feasible tables, recoded: they are so still, as their marginals are sums of those before."""
-    # of a part that is nothing but the variable left out nothing is left
-    parts = [part for part in proof.parts if recode.sub_table(part.variables)]
-    return Proof(tuple(_recoded_part(part, recode) for part in parts), ())
-
-
-def _recoded_part(part: ComponentProof, recode: Recode) -> ComponentProof:
-    variables, found = recode.sub_table(part.variables), part.differences
-    if st.has(part.variables, recode.variable):
-        column = st.members(recode.before.levels.finest(part.variables)).index(recode.variable)
-        cells = recode.codes(found.cells, column)
-        schema = recode.schema.restrict(st.members(variables))
-        found = Differences.summed(len(found), found.of, cells, found.changes, schema)
-    return ComponentProof(variables, None, found)
+    parts = list[ComponentProof]()
+    for part in proof.parts:
+        variables, found = recode.sub_table(part.variables), part.differences
+        if variables and st.has(part.variables, recode.variable):
+            column = st.members(recode.before.levels.finest(part.variables)).index(recode.variable)
+            cells = recode.codes(found.cells, column)
+            schema = recode.schema.restrict(st.members(variables))
+            found = Differences.summed(len(found), found.of, cells, found.changes, schema)
+        if variables:  # of a part that is nothing but the variable left out nothing is left
+            parts.append(ComponentProof(variables, None, found))
+    return Proof(tuple(parts), ())
 
 
 def promising(table: Table, known: Knowledge, small_count: int, stopped: Sequence[Stopped]) -> Iterator[Recode]:
