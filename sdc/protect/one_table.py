@@ -122,7 +122,13 @@ def suppress(
     below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
     suppressing all leaves a cell too narrow.
     """
-    intruder = _intruder(counts, small_count, min_width, zeros)
+    counts = checked(counts, MOST_CELLS)
+    if min_width < 1 or small_count < 1:
+        raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
+    known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
+    if counts[known].any():
+        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
+    intruder = _Intruder(counts, (counts > 0) & (counts <= small_count), known, MinWidth(min_width))
     narrow = intruder.narrow(np.ones(len(intruder.flat), np.bool_))
     if narrow:
         raise NotReleasableError(
@@ -138,17 +144,6 @@ def suppress(
             return intruder.suppressed(suppressed, optimal=intruder.proven)
         cuts += [_cut(intruder, suppressed, cell) for cell in narrow if intruder.solves < solves]
     return intruder.suppressed(_greedy(intruder), optimal=False)
-
-
-def _intruder(counts: Dense, small_count: int, min_width: int, zeros: Flags | None) -> _Intruder:
-    """Who must not tell the small counts; errors as `suppress`, of what is given."""
-    counts = checked(counts, MOST_CELLS)
-    if min_width < 1 or small_count < 1:
-        raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
-    known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
-    if counts[known].any():
-        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
-    return _Intruder(counts, (counts > 0) & (counts <= small_count), known, MinWidth(min_width))
 
 
 def suppress_beside(

@@ -10,7 +10,7 @@ overlap, whatever sub-tables they are for.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -92,8 +92,13 @@ def merged(
                     found[merging.request.view] = level
     after, tried = asked.table.schema, list[tuple[str, str]]()
     for request in (merging.request for merging in mergings):
-        levels = dict.fromkeys([*_levels_of(request, schema, hidden), *filter(None, [found.get(request.view)])])
-        tried += ((st.label(request.view, schema), level) for level in _by_cells(request.view, levels, after))
+        coarser = (v for axis in request.axes(schema) for v in st.members(schema.levels.coarser[axis] & ~hidden))
+        may = (v for v in coarser if _share(schema.levels.groups[v]) <= request.max_share)
+        levels = dict.fromkeys([*(schema.names[v] for v in may), *filter(None, [found.get(request.view)])])
+        # what leaves most cells in the place of its axis comes first
+        own = after.levels.closed(request.view)
+        levelled = sorted(levels, key=lambda name: -st.cells(st.with_level(own, after.index(name), after), after))
+        tried += ((st.label(request.view, schema), level) for level in levelled)
     left = tuple(st.label(merging.request.view, schema) for merging in waiting)
     return Merged(asked.table, known_at(evaluator.known, after), tuple(tried), left)
 
@@ -109,10 +114,7 @@ def _beside(evaluator: RiskEvaluator, beside: Release, deadline: Deadline) -> Ri
 
 def known_at(known: Knowledge, schema: Schema) -> Knowledge:
     """The same with more levels, which come last: what is known of an axis is known of them."""
-    closed = schema.levels.closed
-    facts = tuple(replace(fact, view=closed(fact.view)) for fact in known.published)
-    release = Release.of(map(closed, known.release.frontier))
-    return Knowledge(schema, known.total, release, known.zeros, facts, listed=known.listed)
+    return _known_as(known, schema, schema.levels.closed)
 
 
 def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Table, Knowledge]:
@@ -120,9 +122,15 @@ def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Ta
     if not levels:
         return table, known
     kept = st.full(len(table.schema)) & ~levels
-    own, facts = table.marginal(kept), tuple(replace(fact, view=fact.view & kept) for fact in known.published)
-    release = Release.of(element & kept for element in known.release.frontier)
-    return own, Knowledge(own.schema, known.total, release, known.zeros, facts, listed=known.listed)
+    own = table.marginal(kept)
+    return own, _known_as(known, own.schema, lambda view: view & kept)
+
+
+def _known_as(known: Knowledge, schema: Schema, named: Callable[[SubTable], SubTable]) -> Knowledge:
+    """The same by the sub-tables of another schema."""
+    facts = tuple(replace(fact, view=named(fact.view)) for fact in known.published)
+    release = Release.of(map(named, known.release.frontier))
+    return Knowledge(schema, known.total, release, known.zeros, facts, listed=known.listed)
 
 
 def _planned(
@@ -183,20 +191,6 @@ def _knowing(evaluator: RiskEvaluator, known: Knowledge, support: Support) -> Ri
     claimed = ((closed(part.variables), part.differences) for part in support.proof().parts)
     informed.pool = informed.pool.with_evidence(claimed, known, {})
     return informed
-
-
-def _levels_of(request: ProtectionRequest, schema: Schema, hidden: SubTable) -> Iterator[str]:
-    """Levels that the axes have which may be merged, with at most the share of merged cells that is allowed."""
-    for axis in request.axes(schema):
-        for v in st.members(schema.levels.coarser[axis] & ~hidden):
-            if _share(schema.levels.groups[v]) <= request.max_share:
-                yield schema.names[v]
-
-
-def _by_cells(view: SubTable, levels: Iterable[str], schema: Schema) -> list[str]:
-    """Levels in the order of how many cells a sub-table has with each in the place of its axis, the most first."""
-    own = schema.levels.closed(view)
-    return sorted(levels, key=lambda name: -st.cells(st.with_level(own, schema.index(name), schema), schema))
 
 
 def _best(table: Table, request: ProtectionRequest, hidden: SubTable, small_count: int) -> _Merging:

@@ -14,7 +14,6 @@ from sdc.model.errors import InputError, NotReleasableError, ReleaseError
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
-from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.protect.request import ProtectionRequest
@@ -219,7 +218,9 @@ def _recoded(
 def _rounded(evaluator: RiskEvaluator, request: ProtectionRequest, deadline: Deadline) -> SuppressedTable:
     """The sub-table by controlled rounding; NotReleasableError where there is none."""
     table, schema = evaluator.table, evaluator.table.schema
-    name, axes = st.label(request.view, schema), _by_axis(request.view, schema)
+    name = st.label(request.view, schema)
+    # of each axis what the sub-table has of it, in the order of its cells' codes
+    axes = [own for axis in schema.axes if (own := request.view & schema.levels.of_axis[axis])]
     deadline.check()
     try:
         found = controlled_rounding(table.marginal(request.view).dense, request.base)
@@ -228,11 +229,6 @@ def _rounded(evaluator: RiskEvaluator, request: ProtectionRequest, deadline: Dea
     margins = (st.union(axes[axis] for axis in kept) for kept in found.margins if kept)
     counts = found.counts.reshape(-1)
     return SuppressedTable.rounded_to(request.view, counts, request.base, margins, schema, f"{name} rounded")
-
-
-def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
-    """What a sub-table has of each axis, in the order of its cells' codes."""
-    return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
 def _suppressed(

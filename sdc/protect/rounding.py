@@ -80,7 +80,8 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
     counts = checked(counts, MOST_CELLS)
     if counts.max() > 1 << 50:
         raise InputError("counts beyond 2^50 are not rounded; divide them")
-    for margins in (_all_margins(counts.ndim), _small_margins(counts.ndim), ((),)):
+    every = [axes for k in range(counts.ndim) for axes in combinations(range(counts.ndim), k)]
+    for margins in (tuple(every), tuple(axes for axes in every if len(axes) <= 1), ((),)):
         raised = _solved(counts, base, margins)
         if raised is not None:
             found = (counts // base + raised) * base
@@ -109,15 +110,6 @@ def checked(counts: Dense, most: int) -> Dense:
     if not 0 < counts.size <= most:
         raise InputError(f"the table has {counts.size} cells; 1 to {most} are treated at once")
     return counts
-
-
-def _all_margins(dimensions: int) -> tuple[Axes, ...]:
-    kept = range(dimensions)
-    return tuple(axes for k in range(dimensions) for axes in combinations(kept, k))
-
-
-def _small_margins(dimensions: int) -> tuple[Axes, ...]:
-    return tuple(axes for axes in _all_margins(dimensions) if len(axes) <= 1)
 
 
 def _margin(counts: Dense, kept: Axes) -> Dense:

@@ -69,10 +69,6 @@ ROUNDS = (
 )
 
 
-def _is_by_cells(cost: Cost) -> bool:
-    return isinstance(cost, str) and cost == "cells"
-
-
 def _weights(cost: Cost, counts: Ints) -> Ints:
     """(cells,) what each cell costs beside itself."""
     if isinstance(cost, np.ndarray):
@@ -126,7 +122,9 @@ class SuppressionSearch:
         suppressed = [_flags(evaluator, view, again.get(view)) for view in views]
         always = is_small | np.concatenate(suppressed)
         pairs = [(costs.get(view), own) for view, own in zip(views, counts, strict=True)]
-        is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
+        is_weighed = np.concatenate(
+            [np.full(len(own), isinstance(cost, np.ndarray) or cost != "cells") for cost, own in pairs]
+        )
         weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
         typical = max(1, int(np.median(weights)))
         prices = np.minimum(PRICE * weights // typical + 1, DEAREST * PRICE) - ~is_weighed

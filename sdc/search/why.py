@@ -182,15 +182,11 @@ def conflict(evaluator: RiskEvaluator, refuting: Sequence[SubTable], sub_table: 
         tried = open_.pop(0)
         rest = [held for held in kept if held != tried]
         least = st.maximal([*rest, *(child for child in st.children(tried, evaluator.table.schema) if child)])
-        if _refuted(evaluator, [*least, sub_table]):
+        if _asked(evaluator, [*least, sub_table]).verdict is Verdict.UNSAFE:
             # what is within the sub-table itself, it brings along
             added = [held for held in least if held not in rest and not st.is_within(held, sub_table)]
             kept, open_ = [*rest, *added], [*open_, *added]
     return tuple(sorted(kept))
-
-
-def _refuted(evaluator: RiskEvaluator, sub_tables: list[SubTable]) -> bool:
-    return _asked(evaluator, sub_tables).verdict is Verdict.UNSAFE
 
 
 def _asked(evaluator: RiskEvaluator, sub_tables: list[SubTable]) -> Evaluation:
