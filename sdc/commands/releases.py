@@ -288,7 +288,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, re
     from sdc.utility.measures import Weights
 
     own = Weights.of(table.schema, weights.variables, weights.sub_tables)
-    utility = utility_of_release(table, found.evaluation.knowledge, own)
+    utility = utility_of_release(table, found.evaluation.knowledge, own, found.objective)
     graph = {} if found.graph is None else {"graph": named_cliques(found.graph, table.schema)}
     return {
         "method": found.method,

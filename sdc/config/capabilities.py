@@ -72,7 +72,7 @@ def _listed() -> Iterator[Capability]:
         {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
-    values |= {ROUND: ("rounding",), COARSEN: ("recoding",), OBJECTIVE: ("reconstruction",)}
+    values |= {ROUND: ("rounding",), COARSEN: ("recoding",), OBJECTIVE: ("reconstruction", "reconstruction_non_zero")}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():

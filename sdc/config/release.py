@@ -264,7 +264,8 @@ class ReleaseConfig(Section):
     of it; or simulatable: by decisions that reveal nothing of the table"""
     objective: Objective = "sub_tables"
     """what a release is worth: sub_tables: how many it has, by their weights; or reconstruction: by how many halvings
-    the full table is nearer to what iterative proportional fitting makes of it"""
+    the full table is nearer to what iterative proportional fitting makes of it; or reconstruction_non_zero: the same
+    with a fit of the table's non-zero cells alone, which readers do not know"""
     require: tuple[PatternLike, ...] = ()
     """a list of sub-tables that the release must have: a*b, {all: 2} for every pair, or {of: [a, b, c], up_to: 2}"""
     forbid: tuple[PatternLike, ...] = ()
@@ -332,15 +333,15 @@ class ReleaseConfig(Section):
 
     @model_validator(mode="after")
     def _is_worth_one_thing(self) -> ReleaseConfig:
-        if self.objective == "reconstruction" and self.on_conflict == "drop":
+        if self.objective != "sub_tables" and self.on_conflict == "drop":
             raise ValueError(
-                "objective is reconstruction, and on_conflict is drop, which needs a weight of each sub-table; set "
+                f"objective is {self.objective}, and on_conflict is drop, which needs a weight of each sub-table; set "
                 "on_conflict to refuse, or objective to sub_tables"
             )
-        if self.objective == "reconstruction" and (self.demand or self.weights != WeightsConfig()):
+        if self.objective != "sub_tables" and (self.demand or self.weights != WeightsConfig()):
             raise ValueError(
-                "objective is reconstruction, by which no sub-table has a weight; leave weights and demand out, or set "
-                "it to sub_tables"
+                f"objective is {self.objective}, by which no sub-table has a weight; leave weights and demand out, or "
+                "set it to sub_tables"
             )
         return self
 

@@ -277,7 +277,8 @@ def reconstruction(found: Utility) -> str:
     how = f"by {'iterative proportional fitting (IPF)' if method == 'ipf' else method}{sweeps}"
     if method == "closed form":
         how = "in closed form on the junction tree, which is exact and needs no iteration"
-    words = [f"The full table was reconstructed from the release alone, {how}."]
+    alone = "alone" if "support" not in found else "and the list of non-zero cells, which readers do not have"
+    words = [f"The full table was reconstructed from the release {alone}, {how}."]
     if "mean_squared_error" in found:
         off = sqrt(float(found["mean_squared_error"]))
         words.append(f"A cell is off by {off:,.3g} records (root mean square).")

@@ -47,7 +47,7 @@ def cooling_of(annealing: AnnealingConfig, position: int = 0, objective: Objecti
     All chains cool alike, from the start temperature to the end temperature in each cycle. With tempering they keep
     temperatures of their own, from that of the start at the first place to that of the end at the last.
     """
-    unit = HALVING if objective == "reconstruction" else 1.0
+    unit = 1.0 if objective == "sub_tables" else HALVING
     start, end = annealing.start_temperature / unit, annealing.end_temperature / unit
     if annealing.tempering:
         kept = start * (end / start) ** (position / (annealing.chains - 1))
@@ -236,7 +236,7 @@ class Workspace:
         self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, constraints.forbid, keeps)
         self.limit = criteria.get(PosteriorLimit)
         self.likely = LikelyGraphs(known, self.limit, self.rows) if self.limit else None
-        self.valued = ValuedGraphs(table, known) if objective == "reconstruction" else None
+        self.valued = None if objective == "sub_tables" else ValuedGraphs(table, known, objective)
         self.work.numbers[kernel.ASKS] = self._asks
 
     @property

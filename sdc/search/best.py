@@ -122,7 +122,7 @@ class FoundRelease(Found):
     @property
     def halvings(self) -> float | None:
         """Its value, where that is of a reconstruction."""
-        return self.value if self.objective == "reconstruction" else None
+        return None if self.objective == "sub_tables" else self.value
 
     def refused(self, accept_undecided: bool = False) -> Refused:
         """The questions that were refused, and what is proven of that; where what is open may go out it is not."""

@@ -125,8 +125,8 @@ class DecomposableSearch:
 
     def value(self, release: Release) -> float:
         """The utility of any release; InputError where it is by a reconstruction that needs too many cells."""
-        if self.objective == "reconstruction":
-            return Halvings(self.evaluator.table, self.evaluator.known).of(release)
+        if self.objective != "sub_tables":
+            return Halvings(self.evaluator.table, self.evaluator.known, self.objective).of(release)
         return weighted_sub_tables(release, self._weights, self.evaluator.table.schema)
 
     @property

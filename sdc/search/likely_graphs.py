@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
+from sdc.config.values import Objective
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.hypergeometric import cell_laws
 from sdc.intruder.measures import EQUAL
@@ -64,10 +65,10 @@ class LikelyGraphs:
 
 
 class ValuedGraphs:
-    """By how many halvings a graph's release brings a reconstruction nearer, in closed form; answers are kept."""
+    """By how many halvings a graph's release brings a reconstruction nearer; answers are kept."""
 
-    def __init__(self, table: Table, known: Knowledge) -> None:
-        self._halvings, self._known = Halvings(table, known), dict[int, float]()
+    def __init__(self, table: Table, known: Knowledge, objective: Objective) -> None:
+        self._halvings, self._known = Halvings(table, known, objective), dict[int, float]()
 
     def of(self, graph: DecomposableGraph, fingerprint: int) -> float:
         """Of a graph; no two have one fingerprint."""

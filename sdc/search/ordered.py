@@ -312,7 +312,7 @@ class OrderedSearch:
         """What a sub-table is worth by itself."""
         if self.objective == "sub_tables":
             return lambda t: self._weights.of_sub_table(t, self._schema)
-        value = Halvings(self.evaluator.table, self.evaluator.known)
+        value = Halvings(self.evaluator.table, self.evaluator.known, self.objective)
         return lambda t: value.of(Release.of([t]))
 
     def _asked_first(self, start: Release, first: Sequence[SubTable], phase: str) -> Evaluation | None:

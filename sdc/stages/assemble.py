@@ -11,6 +11,7 @@ import numpy as np
 from sdc.checkpoint import NO_CHECKPOINT, Checkpoint
 from sdc.config.analysis import WidthsConfig
 from sdc.config.release import ReleaseConfig
+from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
@@ -38,7 +39,7 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import SearchStep
 from sdc.storage.proofs import SavedProofs, witnesses_of
-from sdc.utility.halvings import Halvings
+from sdc.utility.halvings import Halvings, support_of
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import (
     Demand,
@@ -307,7 +308,7 @@ def require_utility(table: Table, known: Knowledge, release: Release, settings: 
         "degrees_of_freedom": lambda: degrees_of_freedom(release, schema),
         "weighted": lambda: weighted_sub_tables(release, settings.weights(schema), schema),
         "requests_served": lambda: float(settings.requests(schema).served(release)),
-        "halvings": lambda: Halvings(table, known).of(release),
+        "halvings": lambda: Halvings(table, known, settings.release.objective).of(release),
     }
     reached = {name: measures[name]() for name in required.facts}
     lacking = [
@@ -322,7 +323,11 @@ def require_utility(table: Table, known: Knowledge, release: Release, settings: 
         )
 
 
-def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:
+def utility_of_release(
+    table: Table, known: Knowledge, weights: Weights, objective: Objective, demand: Demand | None = None
+) -> Utility:
     """Return every measure; IPF stops early, since nothing depends on its accuracy."""
-    stop = Stop(max_sweeps=RECONSTRUCTION_SWEEPS)
-    return utility_of(table, known, weights, demand or Demand(), stop=stop, max_bytes=RECONSTRUCTION_BYTES)
+    stop, support = Stop(max_sweeps=RECONSTRUCTION_SWEEPS), support_of(objective)
+    return utility_of(
+        table, known, weights, demand or Demand(), support=support, stop=stop, max_bytes=RECONSTRUCTION_BYTES
+    )

@@ -207,7 +207,9 @@ def report(work: Work, into: Path) -> None:
 
     build, config, made, folder = work.build, work.build.config, work.build.made, work.build.folder.stage
     wanted, schema, found = build.settings(work.executor), made.table.schema, made.found
-    measured = utility_of_release(made.table, made.public, wanted.weights(schema), wanted.requests(schema))
+    measured = utility_of_release(
+        made.table, made.public, wanted.weights(schema), config.release.objective, wanted.requests(schema)
+    )
     utility = {**measured.facts, **halvings_facts(found.halvings)}
     write_json(into / UTILITY, utility)
     assessment, bounds = made.assessed(config.risk.small_count)

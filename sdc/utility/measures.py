@@ -19,7 +19,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.utility.closed_form import ClosedForm, Values
-from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, tree_of
+from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, Support, fit, tree_of
 from sdc.utility.marginal import SharedMarginals
 
 MAX_UTILITY = 1e300  # doubles end at 1.8e308; annealing computes with utilities as doubles
@@ -167,6 +167,7 @@ class Reconstruction:
 
     mean_squared_error  of a cell of the full table, in records squared
     deviation           of the released marginals, in records; 0 in closed form
+    support             the cells that were fitted, see `ipf.fit`
     """
 
     mean_squared_error: float
@@ -174,12 +175,14 @@ class Reconstruction:
     sweeps: int
     deviation: float
     converged: bool
+    support: Support = "possible"
 
 
 def reconstruction(
     table: Table,
     known: Knowledge,
     *,
+    support: Support = "possible",
     stop: Stop = STOP,
     max_bytes: int = MAX_BYTES,
     marginals: SharedMarginals | None = None,
@@ -188,17 +191,18 @@ def reconstruction(
 
     With a closed form no cells are listed, and their number is unlimited. Raises as `ipf.fit`.
 
+    support    "non-zero" fits the table's non-zero cells alone ([DKS] section 3.2), always by IPF
     marginals  those of the table, shared by several reconstructions
     """
     known.check_is_of(table)
     number = table.schema.cells
     table, known = table.flat, known.flat  # every level a variable of its own
     frontier = known.structure.essential.frontier
-    tree = tree_of(table.schema, frontier, known.zeros)
+    tree = tree_of(table.schema, frontier, known.zeros) if support == "possible" else None
     if tree is None:
-        found = fit(table, known, stop=stop, max_bytes=max_bytes)
+        found = fit(table, known, support=support, stop=stop, max_bytes=max_bytes)
         error = _mean_squared_error(table, *_at(table, found), number)
-        return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
+        return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged, support)
     of_table = marginals or SharedMarginals(table)
     form = ClosedForm(table.schema, {element: of_table.of(element) for element in frontier}, tree)
     error = _mean_squared_error(table, form.among(of_table.at), form.sum_of_squares, number)
@@ -240,6 +244,7 @@ class Utility:
             "sweeps": found.sweeps,
             "deviation": float(f"{found.deviation:.9g}"),
             "converged": found.converged,
+            **({} if found.support == "possible" else {"support": found.support}),
         }
 
 
@@ -249,13 +254,14 @@ def utility_of(
     weights: Weights,
     demand: Demand = Demand(),
     *,
+    support: Support = "possible",
     stop: Stop = STOP,
     max_bytes: int = MAX_BYTES,
 ) -> Utility:
     """All measures of a release; if IPF needs more than `max_bytes`, the reason replaces the accuracy."""
     found: Reconstruction | str
     try:
-        found = reconstruction(table, known, stop=stop, max_bytes=max_bytes)
+        found = reconstruction(table, known, support=support, stop=stop, max_bytes=max_bytes)
     except InputError as error:
         found = str(error)
     release, schema = known.release, table.schema

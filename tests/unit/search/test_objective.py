@@ -159,6 +159,14 @@ def test_best_takes_the_release_of_larger_value(czech: Table) -> None:
     )
 
 
+def test_the_non_zero_cells_alone_have_a_value_of_their_own(czech: Table) -> None:
+    known, objective = knows(czech, NOTHING), "reconstruction_non_zero"
+    value = Halvings(czech, known, "reconstruction_non_zero")
+    for method, more in (("ordered", {}), ("decomposable", {"steps": 200, "chains": 1})):
+        found = find_release(czech, method, known, min_width=31, objective=objective, **more)
+        assert found.halvings == pytest.approx(value.of(found.release))
+
+
 def test_beside_earlier_publications_it_is_what_the_release_adds(czech: Table) -> None:
     before = Knowledge.of(czech, frontier("AB", "CD"), knows(czech, NOTHING).zeros, ())
     found = find_release(czech, "ordered", before, min_width=6, objective="reconstruction")
@@ -179,7 +187,9 @@ def test_weights_are_refused_beside_it(given: dict[str, Any], message: str) -> N
 
 
 def test_another_objective_is_refused(czech: Table) -> None:
-    with pytest.raises(InputError, match="objective = 'error': should be 'sub_tables' or 'reconstruction'"):
+    with pytest.raises(
+        InputError, match="objective = 'error': should be 'sub_tables', 'reconstruction' or 'reconstruction_non_zero'"
+    ):
         find_release(czech, "ordered", knows(czech, NOTHING), min_width=3, objective="error")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
-from math import prod
+from math import log2, prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.utility import ipf, measures
-from sdc.utility.measures import Weights
+from sdc.utility.halvings import Halvings
+from sdc.utility.measures import Weights, utility_of
 from tests.strategies import (
     all_ways,
     arbitrary_releases,
@@ -179,6 +180,26 @@ def test_a_reconstruction_says_how_it_was_found() -> None:
     assert 1 < all_sweeps.sweeps < TIGHT.max_sweeps
     tree = reconstruction(czech(), frontier("AB", "BC"))
     assert (tree.method, tree.sweeps, tree.deviation, tree.converged) == ("closed form", 0, 0.0, True)
+
+
+def test_a_reconstruction_of_the_non_zero_cells_by_hand() -> None:
+    """Rows 3 0 5, 2 0 4, 6 1 0 from their margins: 1/7 record off in four cells, see the fit in `test_loglinear`.
+
+    From the total alone each of the six cells gets 3.5. All nine cells get row total times column total by 21.
+    """
+    counts = [3, 0, 5, 2, 0, 4, 6, 1, 0]
+    table, margins = dense(schema_of([3, 3]), counts), frontier("A", "B")
+    found = reconstruction(table, margins, support="non-zero", stop=TIGHT)
+    assert (found.method, found.support) == ("ipf", "non-zero")
+    assert found.mean_squared_error == pytest.approx(4 / 49 / 9, abs=1e-9)
+    assert Halvings(table, knows(table, Release.of([])), "reconstruction_non_zero").of(margins) == pytest.approx(
+        log2(17.5 / (4 / 49)), abs=1e-3
+    )
+    possible = np.outer([8, 6, 7], [11, 1, 9]).reshape(-1) / 21
+    assert error_of(table, margins) == pytest.approx(np.square(counts - possible).mean())
+    facts = utility_of(table, knows(table, margins), Weights.equal(2), support="non-zero").facts
+    assert facts["support"] == "non-zero"
+    assert "support" not in utility_of(table, knows(table, margins), Weights.equal(2)).facts
 
 
 def test_an_empty_table() -> None:
