@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,17 +45,24 @@ def widths(
 ) -> CommandResult:
     """List critical widths, the most dangerous sub-table first.
 
-    For a table with more than 20 variables, only the widest sub-tables are listed.
+    For a table with more than 20 variables, only the widest sub-tables are listed. If counts are missing, those of all
+    sub-tables whose counts are known are listed.
     """
+    from sdc.executor import IN_PROCESS
     from sdc.model import subtable as st
+    from sdc.model.table import missing_words
+    from sdc.public.incomplete import Incomplete
     from sdc.risk.critical_width import critical_widths
     from sdc.stages.assemble import Listing
 
     require_columns_file(out)
-    source = read_input(path, settings, "widths")
-    data, small, threshold = source.table, source.small_count, source.config.widths.threshold or 0
-    with executor_of(source) as executor:
+    source = read_input_or_incomplete(path, settings, None, "widths")
+    if isinstance(source, Incomplete):
+        data, small, threshold, most = source.table(), settings.get("risk.small_count", 2), 0, 0
+    else:
+        data, small, threshold = source.table, source.small_count, source.config.widths.threshold or 0
         most = Listing.of(source.config.widths, len(data.schema), threshold).most
+    with nullcontext(IN_PROCESS) if isinstance(source, Incomplete) else executor_of(source) as executor:
         found = critical_widths(data, small_count=small, floor=threshold, most=most, executor=executor)
     cut = found.cut(1)
     pairs = list(found.by_sub_table().items())[::-1]
@@ -65,12 +73,15 @@ def widths(
         "records": data.total,
         "at_risk_cells": len(data.at_risk(small)),
         **({"cut": cut} if cut else {}),
+        **({} if data.missing is None else {"unknown": [st.names(t, data.schema) for t in data.missing.unknown]}),
         "widths": [{"sub_table": st.names(t, data.schema), "critical_width": w} for t, w in pairs],
     }
 
     def show() -> None:
         if cut:
             say(cut)
+        for text in missing_words(data):
+            say(text)
         print("critical_width  sub_table")
         for label, width in zip(labels, values, strict=True):
             print(f"{width:14}  {label}")

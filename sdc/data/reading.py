@@ -64,7 +64,7 @@ from sdc.model.weights import RecordWeights
 from sdc.run_format import ROUNDED_COUNT
 
 COUNT = "count"
-OTHER_COMMANDS = "sdc bounds, sdc enumerate or sdc check, which accept tables with missing counts"
+OTHER_COMMANDS = "sdc bounds, sdc widths, sdc enumerate or sdc check, which accept tables with missing counts"
 TableLike: TypeAlias = Table | Any
 """A table, or what `read_table` makes one of: a data frame, or the path of a file."""
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")

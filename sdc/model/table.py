@@ -67,6 +67,14 @@ class Cells(ABC):
         """(n, variables) codes of the cells of each chunk."""
         return (self.schema.columns(codes, variables) for codes, _ in self.chunks())
 
+    def hides(self, subtable: SubTable) -> bool:
+        """Whether some count of a sub-table is unknown, because counts of the table are missing."""
+        return False
+
+    def least_of(self, codes: Codes, counts: Counts) -> Counts:
+        """(n,) the smallest positive count that each cell of a chunk may have: its count, unless that is missing."""
+        return counts
+
     def one_way(self) -> list[Counts]:
         """(categories,) int64 counts of records of each variable."""
         return self._one_way
@@ -83,12 +91,33 @@ class Cells(ABC):
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class MissingCounts:
+    """What is unknown of a table with missing counts, whatever these are.
+
+    least    (cells,) int64, positive: the smallest positive count that each cell may have
+    unknown  the minimal sub-tables, closed, of which some count is unknown; none that contains one may be published
+    """
+
+    least: Counts
+    unknown: tuple[SubTable, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, "least")
+
+    def hides(self, subtable: SubTable) -> bool:
+        """Whether some count of a sub-table is unknown."""
+        return any(st.is_within(one, subtable) for one in self.unknown)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Cells, Named):
     """Counts of the non-zero cells, sorted by their codes, first axis slowest.
 
-    codes   (cells, axes) uint16, read-only: positions of the categories in the schema; those of levels follow
-    counts  (cells,) int64, read-only, positive, with a sum of at most 2^53
+    codes    (cells, axes) uint16, read-only: positions of the categories in the schema; those of levels follow
+    counts   (cells,) int64, read-only, positive, with a sum of at most 2^53
+    missing  what is unknown if counts are missing: then the table is one of those that agree with what is known, and
+             has each cell that may have records, with 0 where this one has none
 
     Any cell space is allowed, beyond 2^64 too: no number stands for a cell. `Knowledge` has what is public of it.
 
@@ -101,6 +130,7 @@ class Table(Cells, Named):
     schema: Schema
     codes: Codes
     counts: Counts
+    missing: MissingCounts | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "codes", "counts")
@@ -160,11 +190,14 @@ class Table(Cells, Named):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over schema, codes and counts."""
+        """SHA-256 over schema, codes and counts, and what is unknown of them."""
         # little-endian on every machine, so that digests are the same
         sha = hashlib.sha256(repr(self.schema).encode())
         sha.update(np.ascontiguousarray(self.codes, "<u2").reshape(-1).data)
         sha.update(np.ascontiguousarray(self.counts, "<i8").data)
+        if self.missing is not None:
+            sha.update(np.ascontiguousarray(self.missing.least, "<i8").data)
+            sha.update(repr(self.missing.unknown).encode())
         return sha.hexdigest()
 
     @cached_property
@@ -191,11 +224,21 @@ class Table(Cells, Named):
     @cached_property
     def flat(self) -> Table:
         """The table in which every level is its own variable."""
-        return self if self.schema.levels.is_flat else Table(self.schema.flat, self.all_codes, self.counts)
+        return (
+            self if self.schema.levels.is_flat else Table(self.schema.flat, self.all_codes, self.counts, self.missing)
+        )
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
-        """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count."""
-        return np.flatnonzero(self.counts <= small_count)
+        """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count, or a missing count that may be."""
+        return np.flatnonzero((self.counts if self.missing is None else self.missing.least) <= small_count)
+
+    def hides(self, subtable: SubTable) -> bool:
+        """See `Cells.hides`."""
+        return self.missing is not None and self.missing.hides(subtable)
+
+    def least_of(self, codes: Codes, counts: Counts) -> Counts:
+        """See `Cells.least_of`."""
+        return counts if self.missing is None else self.missing.least[self.schema.keys.matching(self.codes, codes)]
 
     def marginal(self, subtable: SubTable | str | Sequence[str]) -> Table:
         """n_T: the marginal of a sub-table T, the other variables summed out.
@@ -263,6 +306,16 @@ class Table(Cells, Named):
             return keys, self.counts
         order = np.argsort(keys)  # if levels are variables of their own
         return keys[order], self.counts[order]
+
+
+def missing_words(table: Table) -> Iterator[str]:
+    """What people should know of a table with missing counts, without a count."""
+    if table.missing is not None:
+        unknown = ", ".join(st.label(one, table.schema) for one in table.missing.unknown)
+        yield (
+            f"counts are missing, and so nothing that contains {unknown} can be published; each cell that may have a "
+            "small count is at risk, and what is decided holds whatever the missing counts are"
+        )
 
 
 def _summed(schema: Schema, parts: list[Table]) -> Table:

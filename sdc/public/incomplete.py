@@ -16,13 +16,18 @@ from sdc.bounds.super_cells import FRACTIONAL, PROGRAM
 from sdc.config.earlier import EarlierConfig
 from sdc.feasible.depth_first import FeasibleTables
 from sdc.feasible.equations import MAX_SUM, MarginalEquations, every_cell
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
+from sdc.model.table import Counts, MissingCounts, Table
 from sdc.public.published import read_published
 from sdc.public.relation import related
 from sdc.public.system import InconsistentError, System
 from sdc.run_format import TOTAL
+from sdc.solve.ends import settled
 from sdc.solve.integer import IntegerSystem
 
 MAX_CELLS = integer_program.MAX_CELLS
@@ -77,6 +82,54 @@ class Incomplete:
     @property
     def _most(self) -> int:
         return int(self.equations.upper.sum())
+
+    def table(self) -> Table:
+        """One of the agreeing tables, with the cells that may be at risk and the sub-tables that may not be published.
+
+        Decisions about it hold whatever the missing counts are: the published counts are the same in all agreeing
+        tables, and every cell is at risk that is so in one of them. Raises InputError if nothing determines the number
+        of records.
+        """
+        cells, upper, truth = every_cell(self.schema), self.equations.upper, self.equations.truth
+        system = IntegerSystem(0 * upper, upper, self.equations.sums, truth)
+        ends = np.stack([0 * upper, upper], axis=1), np.stack([truth, truth], axis=1)
+        known = CellBounds(cells, truth, *ends, PROGRAM)
+        found = settled(known, np.arange(len(cells)), lambda cell, end, *_: system.farthest(cell, end), PROGRAM)
+        low, high = found.bounds.outer.T
+        unknown = self._unknown(np.flatnonzero(low < high), np.array([one - truth for one in found.tables], np.int64))
+        if st.GRAND_TOTAL in unknown:
+            raise InputError("nothing determines the number of records of the table; list the total of all cells")
+        rows = high > 0
+        missing = MissingCounts(np.maximum(low, 1)[rows], unknown) if (low < high).any() else None
+        return Table(self.schema, cells[rows], truth[rows], missing)
+
+    def _unknown(self, varying: Counts, differences: Counts) -> tuple[SubTable, ...]:
+        """The minimal sub-tables of which some count is not proven to be the same in all agreeing tables.
+
+        varying      positions of the cells whose count is not
+        differences  (n, cells) of agreeing tables from the truth
+        """
+        # a random sum of differences changes every sub-table that one of them changes, but for rare accidents
+        factors = np.random.default_rng(0).integers(1, 1 << 20, len(differences))
+        mixed, cells = factors @ differences.reshape(-1, len(self.equations.truth)), every_cell(self.schema)
+        proven, unknown = list[SubTable](), list[SubTable]()
+        for subtable in sorted(st.submasks(st.varying(self.schema)), key=st.dimension, reverse=True):
+            if any(st.is_within(subtable, one) for one in proven):
+                continue
+            members = st.members(subtable)
+            place = np.unique(cells[:, members], axis=0, return_inverse=True)[1].reshape(-1)
+            changes = np.zeros(len(cells), np.int64)
+            np.add.at(changes, place, mixed)
+            groups = [varying[place[varying] == one] for one in np.unique(place[varying])]
+            if not changes.any() and self._are_known(groups):
+                proven.append(subtable)
+            else:
+                unknown.append(subtable)
+        return st.minimal(unknown)
+
+    def _are_known(self, groups: Sequence[Counts]) -> bool:
+        outer, _ = integer_program.sums(self.equations, groups, self._most)
+        return bool((outer[:, 0] == outer[:, 1]).all())
 
     def tables(
         self, limit: int | None = None, max_steps: int | None = None, watch: Watch = lambda progress: True

@@ -146,11 +146,11 @@ class Criteria:
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
         """Whether a sub-table may be published by the rules on what is published itself, and all within it."""
-        return all(rule.keeps(table, zeros, subtable) for rule in self.rules)
+        return not table.hides(subtable) and all(rule.keeps(table, zeros, subtable) for rule in self.rules)
 
     def keeping(self, table: Table, zeros: StructuralZeros, subtables: Sequence[SubTable]) -> Sequence[SubTable]:
         """Those that may, in their order; what contains one that may not is not looked at."""
-        if not self.rules:
+        if not self.rules and table.missing is None:
             return subtables
         broken = list[SubTable]()
         for subtable in sorted(subtables, key=st.dimension):
@@ -239,6 +239,13 @@ class Criteria:
 
     def broken(self, table: Table, knowledge: Knowledge) -> Broken | None:
         """What breaks a rule on what is published itself; None where all are kept."""
+        hidden = next(filter(table.hides, knowledge.release.frontier), None)
+        if hidden is not None:
+            return Broken(
+                f"{st.label(hidden, table.schema)} has a count that is not known, because counts of the table are "
+                "missing; leave it out, or list its counts as totals",
+                "",
+            )
         return next(filter(None, (rule.broken(table, knowledge) for rule in self.rules)), None)
 
     def with_likely(self, answer: Assessment, table: Table, knowledge: Knowledge) -> Assessment:

@@ -179,7 +179,8 @@ def critical_widths(
 
     The critical width never increases when a variable is added, so with a floor only the sub-tables
     that reach it and their border are visited. MPR(T) is T and the one-way sub-table of every axis. Widths are computed
-    without structural zeros; zeros can only narrow, so a sub-table whose width is too small stays so.
+    without structural zeros; zeros can only narrow, so a sub-table whose width is too small stays so. If counts are
+    missing, sub-tables with an unknown count are neither listed nor in any MPR(T).
 
     small_count  cells of 1 up to this count are at risk
     floor        in records; 0 lists all
@@ -217,6 +218,8 @@ def critical_widths(
     widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
     order = np.lexsort([found, -np.bitwise_count(swept).astype(np.int64), -widths])
     order = order[widths[order] >= asked]
+    if table.missing is not None:
+        order = order[np.array([not table.hides(int(found[row])) for row in order], np.bool_)]
     return CriticalWidths(found[order], widths[order], asked, visited, most, ways).named_by(table.schema)
 
 

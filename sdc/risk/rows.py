@@ -168,8 +168,12 @@ def key_space(schema: Schema, variables: tuple[int, ...]) -> KeySpace:
 
 @lru_cache(maxsize=2)
 def ways_of(table: Cells) -> list[Counts]:
-    """(categories,) one-way counts of each variable; kept for the units of the same process that follow."""
-    return table.one_way()
+    """(categories,) one-way counts of each variable; kept for the units of the same process that follow.
+
+    An unknown one-way sub-table is not published, so that it bounds no count: each category has all records.
+    """
+    closed = table.schema.levels.closed
+    return [np.full_like(n, table.total) if table.hides(closed(1 << v)) else n for v, n in enumerate(table.one_way())]
 
 
 def _chunk(
@@ -177,6 +181,8 @@ def _chunk(
 ) -> AtRiskRows:
     schema, numbers = table.schema, np.empty((4, len(counts)), np.int64)
     numbers[0], numbers[1], numbers[2] = counts, FAR, 0
+    if any(table.hides(schema.levels.closed(1 << axis)) for axis in schema.axes):
+        numbers[2] = table.total  # records may move along an axis of which nothing is published: lower bounds are 0
     columns = np.ascontiguousarray(schema.columns(codes, variables).T)
     last = {schema.levels.axis_of[v]: place for place, v in enumerate(variables)}
     for axis, own in zip(schema.axes, codes.T, strict=True):
@@ -187,7 +193,7 @@ def _chunk(
         at = one_way[axis][own]
         np.minimum(numbers[1], at, out=numbers[1])
         numbers[2] += (table.total if place is None else one_way[variables[place]][columns[place]]) - at
-    numbers[1:3, counts > small_count] = FAR
+    numbers[1:3, table.least_of(codes, counts) > small_count] = FAR
     numbers[3] = np.minimum(numbers[1] + numbers[2], FAR)
     return AtRiskRows(
         variables, _before(schema, variables), columns, numbers, [one_way[v] for v in variables], table.total

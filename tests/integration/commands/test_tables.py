@@ -62,6 +62,35 @@ def test_of_a_wide_table_the_widest_are_listed_and_it_is_said(
     assert "cut" not in sdc("widths", tmp_path / "wide.parquet", "--floor", "200", "--json").document
 
 
+def test_widths_of_a_table_with_missing_counts(sdc: Sdc, tmp_path: Path) -> None:
+    """A has 12 and 28 records; by B or C nobody knows how many. The at-risk cells have 12 or 28 records around them."""
+    lines = (
+        "a0,b0,c0,",
+        "a0,b0,c1,",
+        "a0,b1,c0,5",
+        "a0,b1,c1,1",
+        "a1,b0,c0,7",
+        "a1,b0,c1,2-4",
+        "a1,b1,c0,",
+        "a1,b1,c1,9",
+    )
+    totals = ("a0,b0,(total),6", "(total),(total),(total),40", "a1,(total),(total),28")
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(["A,B,C,count", *lines, *totals, ""]))
+    answer = sdc("widths", path, "--json")
+    assert answer.document == {
+        "variables": ["A", "B", "C"],
+        "records": 40,
+        "at_risk_cells": 4,
+        "unknown": [["B"], ["C"]],
+        "widths": [{"sub_table": [], "critical_width": 12}, {"sub_table": ["A"], "critical_width": 12}],
+    }
+    assert "nothing that contains B, C can be published" in sdc("widths", path).err
+    assert "omit --release" not in answer.err
+    refused = sdc("widths", path, "--set", "widths.threshold=3", "--json")
+    assert (refused.status, "omit widths.threshold" in refused.err) == (1, True)
+
+
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_widths_are_written_to_a_file_as_well(suffix: str, sdc: Sdc, tmp_path: Path) -> None:
     out = tmp_path / f"widths{suffix}"

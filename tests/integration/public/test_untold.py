@@ -70,13 +70,13 @@ def random_file(rng: Rng) -> File:
         for axes in [every, *(some for number in every for some in combinations(every, number) if rng.random() < 0.6)]:
             share, withheld = (1, 0.45) if axes == every else (0.9, 0.1)
             sums = reference.marginal(counts, axes).items()
-            of.told[axes] = {cell: _random_told(rng, count, withheld) for cell, count in sums if rng.random() < share}
+            of.told[axes] = {cell: random_told(rng, count, withheld) for cell, count in sums if rng.random() < share}
         is_exact = all(told is not None and told[0] == told[1] for told in of.told[every].values())
         if not is_exact and set().union(*(fact.cells for fact in of.facts)) == {*reference.every_cell(sizes)}:
             return of
 
 
-def _random_told(rng: Rng, count: int, withheld: float) -> Told:
+def random_told(rng: Rng, count: int, withheld: float) -> Told:
     drawn = rng.random()
     if drawn < withheld:
         return None
