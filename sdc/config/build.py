@@ -144,43 +144,27 @@ class BuildConfig(Section):
         return (self.sharp_seconds or BUILD_SECONDS) if self.assessment == "sharp" else None
 
     @model_validator(mode="after")
-    def _seconds_are_for_sharp_bounds(self) -> BuildConfig:
+    def _fits_together(self) -> BuildConfig:
         if self.sharp_seconds is not None and self.assessment != "sharp":
             raise ValueError("sharp_seconds is given, and assessment is not sharp; set it to sharp, or leave it out")
-        return self
-
-    @model_validator(mode="after")
-    def _weights_are_named(self) -> BuildConfig:
         if self.weighted is not None and self.table.weight is None:
             raise ValueError("weighted is given, and table.weight names no column; name it, or leave the section out")
-        return self
-
-    @model_validator(mode="after")
-    def _samples_have_a_fraction(self) -> BuildConfig:
         if self.uniques is not None and self.uniques.fraction is None and self.table.weight is None:
             raise ValueError(
                 "uniques has no fraction, and table.weight names no column; give the share of the population that is "
                 "in the sample, or the weights"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _names_each_once(self) -> BuildConfig:
         named = [one.label for one in self.earlier]
         if twice := [name for name in named if named.count(name) > 1]:
             raise ValueError(f"earlier names {twice[0]} twice; name each publication once")
-        return self
-
-    @model_validator(mode="after")
-    def _entries_have_a_ledger(self) -> BuildConfig:
-        if named := [str(one.entry) for one in self.earlier if one.entry is not None and self.ledger is None]:
-            raise ValueError(f"earlier has entry {named[0]}, and no ledger is named; name the ledger")
-        return self
-
-    @model_validator(mode="after")
-    def _works_together(self) -> BuildConfig:
+        if entries := [one.entry for one in self.earlier if one.entry is not None and self.ledger is None]:
+            raise ValueError(f"earlier has entry {entries[0]}, and no ledger is named; name the ledger")
         if said := "; ".join(refusals(self.asked)):
             raise ValueError(said)
+        before = [name for name in BEFORE if getattr(self, name)]
+        whys = (refusal(method, name) for method in self._methods_of_curve for name in before)
+        if said := "; ".join(dict.fromkeys(filter(None, whys))):
+            raise ValueError(f"curve: {said}")
         return self
 
     def require_used(self, settings: Iterable[str] = ()) -> None:
@@ -201,15 +185,6 @@ class BuildConfig(Section):
     @property
     def _methods_of_curve(self) -> tuple[str, ...]:
         return () if self.curve is None else (*self.curve.methods, *(["decomposable"] if self.curve.max_above else []))
-
-    @model_validator(mode="after")
-    def _curves_know_what_was_published(self) -> BuildConfig:
-        before = [name for name in BEFORE if getattr(self, name)]
-        if said := [
-            why for method in self._methods_of_curve for name in before if (why := refusal(method, name)) is not None
-        ]:
-            raise ValueError(f"curve: {'; '.join(dict.fromkeys(said))}")
-        return self
 
     @property
     def asked(self) -> tuple[str, ...]:

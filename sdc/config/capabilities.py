@@ -66,13 +66,10 @@ FEATURES = (
 def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
-    keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
-    keys |= {ROUND: (IN_PART,), COARSEN: (IN_PART,)}
-    values, also = (
-        {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
-        {"curve": ("risk_utility_curve",), "server": ("serve",)},
-    )
+    keys = {"labels": ("labels.variables", "labels.code_list"), ROUND: (IN_PART,), COARSEN: (IN_PART,)}
+    values = {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)}
     values |= {ROUND: ("rounding",), COARSEN: ("recoding",), OBJECTIVE: ("reconstruction", "reconstruction_non_zero")}
+    also = {"curve": ("risk_utility_curve",), "server": ("serve",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -114,27 +111,19 @@ WORKS: dict[str, tuple[str, ...]] = {
     UNIQUES: (ATTACK, *SERVED),
     ATTACK: SERVED,
     "server": (DRAWING,),
-    "run": FEATURES,
-    "plan": FEATURES,
-    "verify": FEATURES,
-    "compare": FEATURES,
-    "explore": FEATURES,
-    "widths": FEATURES,
-    "sweep": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "assess": (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "why": (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    **dict.fromkeys(("run", "plan", "verify", "compare", "explore", "widths", "sweep"), FEATURES),
+    **dict.fromkeys(
+        ("bounds", "assess", "why", "enumerate", "fit", "check"),
+        (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    ),
     "redesign": (*IMPOSSIBLE, *CONSTRAINTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "fit": (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "release": (*IMPOSSIBLE, WEIGHT, *CONSTRAINTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "publish": (*IMPOSSIBLE, *CONSTRAINTS, SHARP, *IN_FOLDER, *REPORTED, *SERVED),
-    "suppress": (*IMPOSSIBLE, "earlier", *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "round": (*IMPOSSIBLE, "earlier", *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "check": (*IMPOSSIBLE, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
-    "replay": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
-    "audit": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
+    **dict.fromkeys(
+        ("suppress", "round"),
+        (*IMPOSSIBLE, "earlier", *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    ),
+    **dict.fromkeys(("simulate", "replay", "audit"), (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED)),
 }
 """What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
 
@@ -247,12 +236,9 @@ def capability(name: str) -> Capability:
     """The one of this name; ConfigError with the nearest where there is none."""
     found = CAPABILITIES.get(name) or next((one for one in CAPABILITIES.values() if name in one.also), None)
     if found is None:
-        raise ConfigError(f"{name!r} is no capability; {meant(name, _names(), most=3)}sdc capabilities lists all")
+        names = [name for one in CAPABILITIES.values() for name in (one.name, *one.also)]
+        raise ConfigError(f"{name!r} is no capability; {meant(name, names, most=3)}sdc capabilities lists all")
     return found
-
-
-def _names() -> list[str]:
-    return [name for one in CAPABILITIES.values() for name in (one.name, *one.also)]
 
 
 def refusal(one: str, other: str) -> str | None:

@@ -14,8 +14,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from sdc.config.build import BuildConfig
-from sdc.config.code_list import with_code_list
 from sdc.config.old_keys import current, current_settings, warn
+from sdc.config.publication import with_code_list
 from sdc.config.table import SUFFIXES
 from sdc.config.values import Numeral, Section, words_of
 from sdc.model.errors import ConfigError, SdcError, meant
@@ -47,7 +47,13 @@ def read_config(path: str | Path, settings: Settings = NOTHING_SET) -> BuildConf
         config.require_used(settings)
     except ConfigError as error:
         raise ConfigError(str(error) if settings else f"{path}: {error}") from error
-    return _labelled(config)
+    if config.labels.code_list is None:
+        return config
+    file = Path(config.labels.code_list)
+    try:
+        return config.model_copy(update={"labels": with_code_list(config.labels, file)})
+    except ValidationError as error:
+        raise ConfigError(f"code list {file}: {faults_of(error, BuildConfig, 'labels')}") from error
 
 
 def configured(content: Any, path: Path, settings: Settings = NOTHING_SET) -> BuildConfig:
@@ -129,17 +135,6 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "", set
         raise ConfigError(f"{'' if is_set else f'{path}{place}: '}{faults_of(error, model)}") from error
 
 
-def _labelled(config: BuildConfig) -> BuildConfig:
-    """With the labels of its code list."""
-    if config.labels.code_list is None:
-        return config
-    file = Path(config.labels.code_list)
-    try:
-        return config.model_copy(update={"labels": with_code_list(config.labels, file)})
-    except ValidationError as error:
-        raise ConfigError(f"code list {file}: {faults_of(error, BuildConfig, 'labels')}") from error
-
-
 # YAML
 
 
@@ -185,7 +180,11 @@ class _Loader(yaml.SafeLoader):
             raise _wrong(f"{shown(node.value)} is no {kind}", node.start_mark) from error
         if isinstance(value, int) and value.bit_length() > MAX_BITS:
             raise _wrong(f"an integer of more than {MAX_BITS} bits", node.start_mark)
-        if isinstance(value, str) and not _is_text(value):
+        try:
+            is_text = not isinstance(value, str) or b"\0" not in value.encode()
+        except UnicodeEncodeError:
+            is_text = False
+        if not is_text:
             raise _wrong(f"{shown(value)} has a character that no text has", node.start_mark)
         return value
 
@@ -203,13 +202,6 @@ class _Loader(yaml.SafeLoader):
 
 def _wrong(what: str, mark: yaml.Mark | None) -> yaml.constructor.ConstructorError:
     return yaml.constructor.ConstructorError(problem=what, problem_mark=mark)
-
-
-def _is_text(value: str) -> bool:
-    try:
-        return b"\0" not in value.encode()
-    except UnicodeEncodeError:
-        return False
 
 
 def _numeral(loader: _Loader, node: yaml.ScalarNode) -> Numeral:
@@ -236,21 +228,17 @@ def yaml_value(text: str) -> Any:
 def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Loader] = _Loader) -> Any:
     """The content of a YAML file; `refusal`, whose message begins with what it is, where it cannot be read."""
     try:
-        return yaml.load(_text_of(checked_path(path)), loader)
+        with checked_path(path).open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:  # a device never ends
+            raise OSError(f"it has more than {MAX_BYTES} bytes")
+        return yaml.load(text.decode("utf-8"), loader)
     except FileNotFoundError as error:
         raise refusal(f"{what} {path} does not exist; give a YAML file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise refusal(f"{what} {path} cannot be read: {error}; give a YAML file in UTF-8") from error
     except yaml.YAMLError as error:
         raise refusal(f"{what} {path} is not valid YAML: {_where(error)}; correct it there") from error
-
-
-def _text_of(path: Path) -> str:
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:  # a device never ends
-        raise OSError(f"it has more than {MAX_BYTES} bytes")
-    return content.decode("utf-8")
 
 
 def _where(error: yaml.YAMLError) -> str:
@@ -287,7 +275,8 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     keys = [str(key) for key in error["loc"]]
     name = ".".join(keys)
     if error["type"] == "extra_forbidden":
-        return _unknown_key(model, keys, name)
+        known = _names(_section(model, keys[:-1])[0])
+        return f"{name} is an unknown key; {meant(keys[-1], known)}allowed: {', '.join(known)}"
     if error["type"] == "missing":
         return f"{name} is missing; add it ({_allowed(model, keys)})"
     reason = _A_SECTION.sub("a section", error["msg"].removeprefix("Value error, ").removeprefix("Input "))
@@ -295,11 +284,6 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     if not keys:
         return str(reason)
     return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(model, keys)})"
-
-
-def _unknown_key(model: type[BaseModel], keys: Sequence[str], name: str) -> str:
-    known = _names(_section(model, keys[:-1])[0])
-    return f"{name} is an unknown key; {meant(keys[-1], known)}allowed: {', '.join(known)}"
 
 
 def _names(section: type[BaseModel]) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import StrictBool, field_validator
 
 from sdc.config.features import FormatName
 from sdc.config.values import Category, Day, ExistingFile, PlainText, Section, Text
+from sdc.model.errors import ConfigError
 from sdc.model.labels import Labels, VariableLabels
 
 HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
@@ -106,3 +110,42 @@ class AuditConfig(Section):
     """who answers for it"""
     date: Text | None = None
     """the date of the report, in quotes; default left to be filled in"""
+
+
+# Code lists
+
+_COLUMNS = ("variable", "category", "label")
+"""Of a CSV file with labels of variables and categories."""
+
+
+def with_code_list(labels: LabelsConfig, path: Path) -> LabelsConfig:
+    """The labels with those of the file, which is no longer named: what is in it counts, and not where it lies.
+
+    ConfigError where the file is no code list, or labels what has a label already.
+    """
+    content = labels.model_dump(exclude={"code_list"})
+    for line, (variable, category, label) in _rows(path):
+        section = content["variables"].setdefault(variable, {})
+        place, key = (section.setdefault("categories", {}), category) if category else (section, "label")
+        if place.get(key) is not None:
+            what = f"category {category!r} of variable {variable!r}" if category else f"variable {variable!r}"
+            raise ConfigError(f"code list {path}, line {line}: {what} has the label {place[key]!r} already; drop one")
+        place[key] = label
+    return LabelsConfig.model_validate(content)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            if tuple(header := next(lines, [])) != _COLUMNS:
+                raise ConfigError(f"code list {path} has the columns {header}; give it {', '.join(_COLUMNS)}")
+            for row in filter(None, lines):
+                if len(row) != len(_COLUMNS) or not row[0] or not row[2]:
+                    raise ConfigError(
+                        f"code list {path}, line {lines.line_num} is {row}; give a variable, a category or nothing for "
+                        "the variable itself, and a label"
+                    )
+                yield lines.line_num, row
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"code list {path} cannot be read: {error}; give a CSV file in UTF-8") from error

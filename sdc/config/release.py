@@ -332,7 +332,7 @@ class ReleaseConfig(Section):
         )
 
     @model_validator(mode="after")
-    def _is_worth_one_thing(self) -> ReleaseConfig:
+    def _fits_together(self) -> ReleaseConfig:
         if self.objective != "sub_tables" and self.on_conflict == "drop":
             raise ValueError(
                 f"objective is {self.objective}, and on_conflict is drop, which needs a weight of each sub-table; set "
@@ -343,10 +343,6 @@ class ReleaseConfig(Section):
                 f"objective is {self.objective}, by which no sub-table has a weight; leave weights and demand out, or "
                 "set it to sub_tables"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _something_is_required(self) -> ReleaseConfig:
         if self.required_only and not self.require:
             raise ValueError(
                 "required_only is true, and nothing is required; name sub-tables under require, or leave it out"

@@ -186,7 +186,7 @@ class ServerConfig(Section):
         raise ValueError("give scheme, name and port alone, in small letters, such as https://tables.agency.example")
 
     @model_validator(mode="after")
-    def _knows_its_proxy(self) -> ServerConfig:
+    def _fits_together(self) -> ServerConfig:
         if self.proxy_header and not (self.proxy_secret or self.socket):
             raise ValueError(
                 f"proxy_header = {self.proxy_header}: any program of this machine can send it; name in proxy_secret a "
@@ -194,10 +194,6 @@ class ServerConfig(Section):
             )
         if (name := "proxy_secret" if self.proxy_secret else "socket" if self.socket else "") and not self.url:
             raise ValueError(f"{name}: name in url where others reach the proxy")
-        return self
-
-    @model_validator(mode="after")
-    def _discloses_nothing(self) -> ServerConfig:
         if self.publish_unreleasable and any(rule.rule == "simulatable" for rule in self.rules):
             raise ValueError(
                 "publish_unreleasable, with the rule simulatable: what can no longer be released discloses "

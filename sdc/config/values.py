@@ -210,12 +210,5 @@ def _groups(groups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return groups
 
 
-def _others(values: Any) -> Any:
-    return OTHERS if values == "*" else values
-
-
-Groups = Annotated[
-    dict[Category, Annotated[tuple[Category, ...], BeforeValidator(_others)]],
-    Field(min_length=1),
-    AfterValidator(_groups),
-]
+_Values = Annotated[tuple[Category, ...], BeforeValidator(lambda values: OTHERS if values == "*" else values)]
+Groups = Annotated[dict[Category, _Values], Field(min_length=1), AfterValidator(_groups)]
