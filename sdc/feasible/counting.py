@@ -1,11 +1,11 @@
 """The number of feasible tables by dynamic programming over the lines of a table, without listing them.
 
 The cells of a block are taken line by line, where the cells of a line share a released sum, such as the rows of a
-two-way table. A state is what the cells so far add to each sum that has
-cells so far and others later. Each line is a multiplication by a complete homogeneous polynomial, one record after
-another: F(s, j) = F(s, j - 1) + z_j F(s - 1, j), for s records on the first j cells of the line. The cost is the number
-of states times the records, so it is small where one axis is short or its counts are. Sums that follow from others are
-left out of the states. Counts are exact: they are computed modulo coprime numbers whose product exceeds a proven bound.
+two-way table. A state is what the cells so far add to each sum that has cells so far and others later. Each line is a
+multiplication by a complete homogeneous polynomial, one record after another: F(s, j) = F(s, j - 1) + z_j F(s - 1, j),
+for s records on the first j cells of the line. The cost is the number of states times the records, so it is small where
+one axis is short or its counts are. Sums that follow from others are left out of the states. Counts are exact: they are
+computed modulo coprime numbers whose product exceeds a proven bound.
 """
 
 from __future__ import annotations

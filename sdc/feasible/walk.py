@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -119,24 +119,6 @@ def shift(
     return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
 
 
-class PricedMoves(NamedTuple):
-    """Differences that change cells, or places of sub-tables in part.
-
-    rows   (differences,) which of those asked for each moves; gone  (differences,) how far
-    nodes  that all searches looked at
-    """
-
-    differences: Differences
-    rows: Ints
-    gone: Ints
-    nodes: int
-
-    def agreeing(self, table: Table, knowledge: Knowledge) -> PricedMoves:
-        """Those that are feasible under this knowledge of the table."""
-        good = self.differences.feasible(table, knowledge)
-        return PricedMoves(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
-
-
 def shift_cheaply(
     table: Table,
     knowledge: Knowledge,
@@ -146,15 +128,14 @@ def shift_cheaply(
     *,
     nodes: int,
     tries: range,
-) -> PricedMoves:
+) -> Shifted:
     """As `shift`, from the true table, by moves that cost least of what the sub-tables in part show.
 
     ReleaseError as `find`.
     """
     walker, by = _priced_walker(table, knowledge, suppressed), np.maximum(changes, -table.count_at(cells))
     found = walker.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
-    moved = PricedMoves(found.differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
-    return moved.agreeing(table, knowledge)
+    return found.agreeing(table, knowledge)
 
 
 def shift_suppressed(
@@ -166,11 +147,12 @@ def shift_suppressed(
     *,
     nodes: int,
     tries: range,
-) -> PricedMoves:
+) -> Shifted:
     """The same of (n,) cells of the sub-tables in part, by their places among all prices: each moves by its change."""
     walker = _priced_walker(table, knowledge, suppressed)
     begin, keys = cells_of_places(table, suppressed.views, places, changes > 0)
-    return walker.shifted_suppressed(begin, keys, places, changes, nodes, tries).agreeing(table, knowledge)
+    found = walker.shifted_suppressed(begin, keys, places, changes, np.full(len(places), nodes), tries)
+    return found.agreeing(table, knowledge)
 
 
 def _priced_walker(table: Table, knowledge: Knowledge, suppressed: PricedCells) -> _Walker:
@@ -233,7 +215,7 @@ class _Walks:
     def __init__(self, table: Table, knowledge: Knowledge, cells: Codes, base: Differences) -> None:
         self._table, self._knowledge, self._base, self._cells = table, knowledge, base, cells
 
-    def shifted(self, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+    def shifted(self, changes: Ints, nodes: Ints, tries: range) -> Shifted:
         """Moves (n,) cells by (n,) changes; differences are from the true table, each of one cell's farthest."""
         found = self._shifted(_Alike(np.arange(len(changes)), self._knowledge.with_hulls, 0), changes, nodes, tries)
         for course in self._courses(np.flatnonzero(found.gone != changes)) if self._knowledge.facts else ():
@@ -242,14 +224,14 @@ class _Walks:
             found = found.joined(further.agreeing(self._table, self._knowledge))
         return found
 
-    def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+    def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> Shifted:
         rows, pack = course.rows, self._table.schema.keys.pack
         walker = _walker(self._table, course.known, course.fixed, course.also, course.suppressed.views)
         walker.price(course.suppressed)
         walker.begin_at(pack(self._base.cells), self._base.changes)
         found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
-        return _Shifted(differences, rows[found.moved], *(_spread(part, rows, len(changes)) for part in found[2:]))
+        return Shifted(differences, rows[found.moved], *(_spread(part, rows, len(changes)) for part in found[2:]))
 
     def _courses(self, rows: Ints) -> Iterator[_Alike]:
         knowledge, facts, schema = self._knowledge, self._knowledge.facts, self._table.schema
@@ -290,26 +272,26 @@ def forget() -> None:
         kept.cache_clear()
 
 
-class _Shifted(NamedTuple):
-    """Differences, which of the cells each moves, how far every cell was moved, and the nodes used for each."""
+class Shifted(NamedTuple):
+    """Differences, which of the cells or places each moves, how far each of these was moved, and its nodes."""
 
     differences: Differences
     moved: Ints
     gone: Ints
     nodes: Ints
 
-    def agreeing(self, table: Table, knowledge: Knowledge) -> _Shifted:
+    def agreeing(self, table: Table, knowledge: Knowledge) -> Shifted:
         """Those that are feasible under this knowledge of the table."""
         good = self.differences.feasible(table, knowledge)
         gone = self.gone.copy()
         gone[self.moved[~good]] = 0
-        return _Shifted(self.differences.rows(good), self.moved[good], gone, self.nodes)
+        return Shifted(self.differences.rows(good), self.moved[good], gone, self.nodes)
 
-    def joined(self, other: _Shifted) -> _Shifted:
+    def joined(self, other: Shifted) -> Shifted:
         """Of each cell what moves it farther, and the nodes of both."""
         further = np.abs(other.gone) > np.abs(self.gone)
         kept, added = ~further[self.moved], further[other.moved]
-        return _Shifted(
+        return Shifted(
             Differences.concatenated([self.differences.rows(kept), other.differences.rows(added)]),
             np.concatenate([self.moved[kept], other.moved[added]]),
             np.where(further, other.gone, self.gone),
@@ -369,65 +351,48 @@ class _Walker:
         walk_cell_kernel.count_lines(filled)
         self._work = self._work._replace(table=filled)
 
-    def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
+    def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> Shifted:
         """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
-        pieces = [slice(begin, begin + CELLS_AT_ONCE) for begin in range(0, len(keys), CELLS_AT_ONCE)]
-        parts = [self._shifted(keys[piece], changes[piece], nodes[piece], tries) for piece in pieces]
-        if not parts:
-            nothing = np.zeros(0, np.int64)
-            return _Shifted(Differences.none(len(self._schema.axes)), nothing, nothing, nothing)
-        return _Shifted(
-            Differences.concatenated([part.differences for part in parts]),
-            np.concatenate([part.moved + piece.start for part, piece in zip(parts, pieces, strict=True)]),
-            np.concatenate([part.gone for part in parts]),
-            np.concatenate([part.nodes for part in parts]),
-        )
 
-    def _shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
-        found, used = np.zeros(len(keys) + 1, np.int64), np.maximum(nodes, 0)
-        cells, by = np.empty((2, len(keys) * MAX_CHANGED), np.int64)
-        walk_kernel.shift(self._work, keys, changes, TRIES[tries.start : tries.stop], used, found, cells, by)
-        gone, of = np.zeros(len(keys), np.int64), np.repeat(np.arange(len(keys)), np.diff(found))
-        own = cells[: found[-1]] == keys[of]
-        gone[of[own]] = by[: found[-1]][own]
-        return _Shifted(*self._written(found, cells, by), gone, used)
+        def run(piece: slice, used: Ints, found: Ints, cells: Ints, by: Ints) -> Ints:
+            rows = TRIES[tries.start : tries.stop]
+            walk_kernel.shift(self._work, keys[piece], changes[piece], rows, used, found, cells, by)
+            gone, of = np.zeros(len(used), np.int64), np.repeat(np.arange(len(used)), np.diff(found))
+            own = cells[: found[-1]] == keys[piece][of]
+            gone[of[own]] = by[: found[-1]][own]
+            return gone
+
+        return self._in_pieces(nodes, run)
 
     def shifted_suppressed(
-        self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
-    ) -> PricedMoves:
+        self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: Ints, tries: range
+    ) -> Shifted:
         """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]]."""
-        pieces = [slice(begin, begin + CELLS_AT_ONCE) for begin in range(0, len(places), CELLS_AT_ONCE)]
-        parts = [
-            self._shifted_suppressed(
-                begin[piece.start : piece.stop + 1], keys, places[piece], changes[piece], nodes, tries
+
+        def run(piece: slice, used: Ints, found: Ints, cells: Ints, by: Ints) -> Ints:
+            asked = begin[piece.start : piece.stop + 1], keys, places[piece], changes[piece]
+            gone = np.zeros(len(used), np.int64)
+            walk_kernel.shift_suppressed(
+                self._work, *asked, TRIES[tries.start : tries.stop], used, found, gone, cells, by
             )
-            for piece in pieces
-        ]
-        if not parts:
-            nothing = np.zeros(0, np.int64)
-            return PricedMoves(Differences.none(len(self._schema.axes)), nothing, nothing, 0)
-        return PricedMoves(
-            Differences.concatenated([part.differences for part in parts]),
-            np.concatenate([part.rows + piece.start for part, piece in zip(parts, pieces, strict=True)]),
-            np.concatenate([part.gone for part in parts]),
-            sum(part.nodes for part in parts),
-        )
+            return gone
 
-    def _shifted_suppressed(
-        self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
-    ) -> PricedMoves:
-        found, gone = np.zeros(len(places) + 1, np.int64), np.zeros(len(places), np.int64)
-        cells, by = np.empty((2, len(places) * MAX_CHANGED), np.int64)
-        rows, used = TRIES[tries.start : tries.stop], np.full(len(places), nodes)
-        walk_kernel.shift_suppressed(self._work, begin, keys, places, changes, rows, used, found, gone, cells, by)
-        differences, moved = self._written(found, cells, by)
-        return PricedMoves(differences, moved, gone[moved], int(used.sum()))
+        return self._in_pieces(nodes, run)
 
-    def _written(self, found: Ints, cells: Ints, by: Ints) -> tuple[Differences, Ints]:
-        """Differences as a kernel wrote them, and which of the cells each moves."""
-        moved = np.flatnonzero(np.diff(found))
-        start = np.concatenate([found[:1], found[1:][moved]])
-        return Differences(start, self._schema.keys.unpack(cells[: found[-1]]), by[: found[-1]].copy()), moved
+    def _in_pieces(self, nodes: Ints, run: Callable[[slice, Ints, Ints, Ints, Ints], Ints]) -> Shifted:
+        """What a kernel writes of some cells at a time; `run` calls it, and returns how far each was moved."""
+        parts = list[Shifted]()
+        for begin in range(0, max(1, len(nodes)), CELLS_AT_ONCE):
+            piece = slice(begin, begin + CELLS_AT_ONCE)
+            used = np.maximum(nodes[piece], 0)
+            found, (cells, by) = np.zeros(len(used) + 1, np.int64), np.empty((2, len(used) * MAX_CHANGED), np.int64)
+            gone = run(piece, used, found, cells, by)
+            moved = np.flatnonzero(np.diff(found))
+            start = np.concatenate([found[:1], found[1:][moved]])
+            differences = Differences(start, self._schema.keys.unpack(cells[: found[-1]]), by[: found[-1]].copy())
+            parts.append(Shifted(differences, begin + moved, gone, used))
+        rest = (np.concatenate(own) for own in zip(*(part[1:] for part in parts), strict=True))
+        return Shifted(Differences.concatenated([part.differences for part in parts]), *rest)
 
 
 def _new_work(

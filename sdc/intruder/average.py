@@ -59,90 +59,34 @@ class LadderUnit:
     seed: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Rungs:
-    """For one unit (draws, cells) int64 counts at the top, and (draws, rungs, 2) steps, see `_Ladder`."""
-
-    counts: Ints
-    steps: Floats
-
-
 def climbed(
-    table: Table,
-    law: Law,
-    parts: Sequence[IndependentPart],
-    cells: Codes,
-    sampling: Sampling,
-    executor: Executor,
-    number: int,
+    table: Table, begun: _Undrawn, cells: Codes, sampling: Sampling, executor: Executor, number: int
 ) -> Climbed:
     """Estimate log Z(1) / Z(0) of a model with `generators`, and (n, variables) cells given the release.
 
-    Z(b) is the sum over the feasible tables f, those of `parts`, and the integral over the log-linear parameters of
+    Z(b) is the sum over the feasible tables f, those of the parts, and the integral over the log-linear parameters of
     prod_i theta_i^(alpha + b f_i) / f_i!. So Z(0) is I(alpha) sum_f prod 1 / f_i!, and Pr(R | A) = n! Z(1) / I(alpha).
     The ratio of neighbours on a ladder of powers b is that of the best bridge (Bennett 1976; Meng and Wong 1996). At
     each rung theta and f are drawn in turn, by Bayesian proportional fitting and from the list of each part (Tanner and
     Wong 1987), and neighbours exchange states (Geyer 1991). The marginal of the largest generator is integrated out of
-    the ratios.
+    the ratios. With `over_draws` the top alone is drawn, see `_mean_over_draws`.
 
     number  index of the law in a family: each has its own seeds, so that errors are independent
 
     The error is that of the estimating equations, summed over the dependent rungs, with its autocorrelation. A draw
     costs the cells and the entries of all parts, for each rung. Raises InputError for more draws than memory allows.
     """
-    powers = _powers(table, law)
-    check_memory(sampling, stored_numbers(table, law, cells), f"{len(cells)} cells and {len(powers)} rungs")
+    powers = np.ones(1) if begun.over_draws else _powers(table, begun.law)
+    rungs = "" if begun.over_draws else f" and {len(powers)} rungs"
+    check_memory(sampling, stored_numbers(table, begun.law, cells), f"{len(cells)} cells{rungs}")
     seeds = [(sampling.seed, chain, number) for chain in range(sampling.chains)]
-    units = [LadderUnit(law, tuple(parts), powers, cells, sampling.draws, seed) for seed in seeds]
-    found = list(executor.run(run_ladder, table, units))
-    log_ratio, error, series = _bridged(np.stack([one.steps for one in found]))
-    counts = np.stack([one.counts for one in found])
+    units = [LadderUnit(begun.law, begun.parts, powers, cells, sampling.draws, seed) for seed in seeds]
+    counts, notes = (np.stack(own) for own in zip(*executor.run(run_ladder, table, units), strict=True))
+    log_ratio, error, series = (_mean_over_draws if begun.over_draws else _bridged)(notes)
     laws, errors = shares(counts, cells, table.count_at(cells))
     r_hat, size = agreement(np.concatenate([counts, series[:, :, None]], axis=2))
     diagnostics = Diagnostics(*sampling.as_fields(errors), r_hat, size, 1.0, 0, "proven")
     return Climbed(log_ratio, error, Sampled(laws, errors, diagnostics))
-
-
-def drawn_given_release(
-    table: Table,
-    law: Law,
-    parts: Sequence[IndependentPart],
-    cells: Codes,
-    sampling: Sampling,
-    executor: Executor,
-    number: int,
-) -> Climbed:
-    """Estimate log E(Pr(R | theta) | R, A) of a model with `generators`, as [DFT] (8) to (10) do.
-
-    That is the mean over draws of theta from its posterior, where the probability of the release is the mean over the
-    prior. Arguments and errors as `climbed`.
-    """
-    check_memory(sampling, stored_numbers(table, law, cells), f"{len(cells)} cells")
-    seeds = [(sampling.seed, chain, number) for chain in range(sampling.chains)]
-    units = [LadderUnit(law, tuple(parts), np.ones(1), cells, sampling.draws, seed) for seed in seeds]
-    found = list(executor.run(run_given_release, table, units))
-    from arviz_stats.base import array_stats  # takes a second to import
-
-    counts, logs = (np.stack(own) for own in zip(*found, strict=True))
-    highest = float(logs.max())
-    shown = np.exp(logs - highest)
-    laws, errors = shares(counts, cells, table.count_at(cells))
-    r_hat, size = agreement(np.concatenate([counts, logs[:, :, None]], axis=2))
-    diagnostics = Diagnostics(*sampling.as_fields(errors), r_hat, size, 1.0, 0, "proven")
-    error = float(array_stats.mcse(shown, chain_axis=0, draw_axis=1, method="mean")) / shown.mean()
-    return Climbed(highest + log(shown.mean()), error, Sampled(laws, errors, diagnostics))
-
-
-def run_given_release(table: Table, unit: LadderUnit) -> tuple[Ints, Floats]:
-    """(draws, cells) counts and (draws,) log Pr(R | theta); half as many draws as are used are discarded first."""
-    rng, keys = np.random.default_rng(unit.seed), table.schema.keys.pack(unit.cells)
-    ladder = _Ladder(table, unit)
-    counts, logs = np.empty((unit.draws, len(keys)), np.int64), np.empty(unit.draws)
-    for draw in range(-(unit.draws // 2), unit.draws):
-        ladder.sweep(0, rng)
-        if draw >= 0:
-            counts[draw], logs[draw] = ladder.tables[-1, keys], ladder.log_release
-    return counts, logs
 
 
 def stored_numbers(table: Table, law: Law, cells: Codes) -> int:
@@ -150,18 +94,21 @@ def stored_numbers(table: Table, law: Law, cells: Codes) -> int:
     return len(cells) + 2 * len(_powers(table, law))
 
 
-def run_ladder(table: Table, unit: LadderUnit) -> Rungs:
-    """Run the unit; half as many draws as are used are discarded first."""
+def run_ladder(table: Table, unit: LadderUnit) -> tuple[Ints, Floats]:
+    """(draws, cells) counts at the top; and by draw the steps, or of a single rung log Pr(R | theta).
+
+    Half as many draws as are used are discarded first.
+    """
     rng, keys = np.random.default_rng(unit.seed), table.schema.keys.pack(unit.cells)
-    ladder = _Ladder(table, unit)
-    counts = np.empty((unit.draws, len(keys)), np.int64)
-    steps = np.empty((unit.draws, len(unit.powers), 2))
+    ladder, is_single = _Ladder(table, unit), len(unit.powers) == 1
+    counts, notes = np.empty((unit.draws, len(keys)), np.int64), list[Floats | float]()
     for draw in range(-(unit.draws // 2), unit.draws):
-        for sweep in range(SWEEPS):
+        for sweep in range(1 if is_single else SWEEPS):
             ladder.sweep(sweep % 2, rng)
         if draw >= 0:
-            counts[draw], steps[draw] = ladder.tables[-1, keys], ladder.steps
-    return Rungs(counts, steps)
+            counts[draw] = ladder.tables[-1, keys]
+            notes.append(ladder.log_release if is_single else ladder.steps)
+    return counts, np.array(notes)
 
 
 class _Ladder:
@@ -283,6 +230,20 @@ def _bridged(steps: Floats) -> tuple[float, float, Floats]:
         series += (rises - falls) / slope
         log_ratio += ratio
     return log_ratio, float(array_stats.mcse(series, chain_axis=0, draw_axis=1, method="mean")), series
+
+
+def _mean_over_draws(logs: Floats) -> tuple[float, float, Floats]:
+    """log E(Pr(R | theta) | R, A) from its (chains, draws) logarithms, as [DFT] (8) to (10) do; its error; and these.
+
+    That is the mean over draws of theta from its posterior, where the probability of the release is the mean over the
+    prior.
+    """
+    from arviz_stats.base import array_stats  # takes a second to import
+
+    highest = float(logs.max())
+    shown = np.exp(logs - highest)
+    error = float(array_stats.mcse(shown, chain_axis=0, draw_axis=1, method="mean")) / shown.mean()
+    return highest + log(shown.mean()), error, logs
 
 
 def _ratio(up: Floats, down: Floats) -> float:
@@ -429,8 +390,7 @@ def _sampled(
 ) -> Posterior:
     """The posterior under a law with a non-decomposable model, with an estimate of Pr(R | A)."""
     law, exact = begun.law, begun.exact
-    estimate = drawn_given_release if begun.over_draws else climbed
-    found = estimate(table, law, begun.parts, cells[:0] if exact else cells, sampling, executor, number)
+    found = climbed(table, begun, cells[:0] if exact else cells, sampling, executor, number)
     # log n! sum_f prod 1 / f!, of which the true table has the share Pr(F | R)
     log_tables = gammaln(table.total + 1) - gammaln(table.counts + 1).sum() - begun.log_probability
     evidence, top = found.log_ratio + (0.0 if begun.over_draws else float(log_tables)), found.top
@@ -475,10 +435,8 @@ def _with_errors(averaged: Posterior) -> Posterior:
     weights = np.array([model.probability for model in averaged.models])
     errors = np.array([one.log_evidence_error or 0.0 for one in found])
     of_weights = np.linalg.norm(weights[:, None] * (np.eye(len(found)) - weights) * errors, axis=1)
-    of_cells, diagnostics = (
-        _cell_errors(averaged, weights * errors),
-        [one.diagnostics for one in found if one.diagnostics],
-    )
+    of_cells = _cell_errors(averaged, weights * errors)
+    diagnostics = [one.diagnostics for one in found if one.diagnostics]
     return replace(
         averaged,
         log_probability=None,

@@ -237,8 +237,8 @@ class SuppressionSearch:
             pieces, self._evaluator.executor.run(move_priced, self._evaluator.table, units), strict=True
         ):
             pool.add(found.differences)
-            gone[piece[found.rows]] = np.abs(found.gone)
-            self.spent += found.nodes
+            gone[piece] = np.abs(found.gone)
+            self.spent += int(found.nodes.sum())
         return gone
 
     def _unit(self, suppressed: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:

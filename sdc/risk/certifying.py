@@ -101,7 +101,7 @@ class Certifying:
         found = self._effort.executor.run(move_priced, self._table, units)
         for component, moved in zip(by_unit, found, strict=True):
             component.add(moved.differences)
-            self.spent += moved.nodes
+            self.spent += int(moved.nodes.sum())
 
     def _prove_own(self) -> None:
         """Of small components what walks leave open, by the integer program: as far as to one that does not move."""

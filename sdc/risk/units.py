@@ -12,7 +12,7 @@ from sdc.bounds.method import is_small
 from sdc.feasible import sparsest, walk
 from sdc.feasible.differences import Differences
 from sdc.feasible.suppressed_cells import PricedCells
-from sdc.feasible.walk import Moved, PricedMoves
+from sdc.feasible.walk import Moved, Shifted
 from sdc.feasible.witness_pool import CellRows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
@@ -96,7 +96,7 @@ def move_cells(table: Table, unit: MoveUnit) -> Moved:
     return walk.shift(part, known, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
 
 
-def move_priced(table: Table, unit: PricedUnit) -> PricedMoves:
+def move_priced(table: Table, unit: PricedUnit) -> Shifted:
     """Differences that move them, cheap in what they change of what is shown."""
     asked = component_table(table, unit.variables), unit.knowledge, unit.suppressed
     if unit.cells is not None:

@@ -43,7 +43,8 @@ def test_a_walk_moves_a_place_as_far_as_it_says(
     found = shift_suppressed(table, known, asked, places, np.full(len(places), by), nodes=NODES, tries=walk.FIRST)
     of, changed, sums = changed_places(found.differences, views, table.schema)
     told = dict(zip(zip(of.tolist(), changed.tolist(), strict=True), sums.tolist(), strict=True))
-    for d, (row, gone) in enumerate(zip(found.rows.tolist(), found.gone.tolist(), strict=True)):
+    for d, row in enumerate(found.moved.tolist()):
+        gone = int(found.gone[row])
         assert told[d, row] == gone
         assert 0 < gone * np.sign(by) <= abs(by)
     assert found.differences.feasible(table, known).all()
@@ -59,8 +60,8 @@ def test_a_priced_walk_moves_cells_as_far_as_it_says(
     asked, by = suppressed(table, views, price), np.ones(len(cells), np.int64)
     found = shift_cheaply(table, known, asked, cells, by, nodes=NODES, tries=walk.FIRST)
     assert found.differences.feasible(table, known).all()
-    for row, gone, (own, changes) in zip(found.rows.tolist(), found.gone.tolist(), found.differences, strict=True):
-        assert changes[(own == cells[row]).all(axis=1)].tolist() == [gone] == [1]
+    for row, (own, changes) in zip(found.moved.tolist(), found.differences, strict=True):
+        assert changes[(own == cells[row]).all(axis=1)].tolist() == [found.gone[row]] == [1]
 
 
 def test_where_nothing_costs_anything_a_walk_is_as_it_was() -> None:
