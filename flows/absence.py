@@ -65,7 +65,8 @@ def await_server(client: SyncPrefectClient) -> None:
         time.sleep(min(SECONDS_BETWEEN_TRIES, waiting.seconds_left))
         why = _silence(client)
     if waiting is not None:
-        _log_line(f"Prefect's server at {_url()} answers again")
+        with _with_log():
+            emit("waiting", f"Prefect's server at {_url()} answers again", EXECUTION)
 
 
 def _silence(client: SyncPrefectClient) -> str:
@@ -77,11 +78,6 @@ def _silence(client: SyncPrefectClient) -> str:
 
 def _away(why: str) -> str:
     return f"Prefect's server at {_url()} has not answered ({why})"
-
-
-def _log_line(text: str) -> None:
-    with _with_log():
-        emit("waiting", text, EXECUTION)
 
 
 @contextmanager
@@ -141,14 +137,11 @@ def at_work(folder: RunFolder) -> Iterator[None]:
     own = context.flow_run
     with get_client(sync_client=True) as client:
         _end_dead_runs(client, own, folder)
-        client.update_flow_run(own.id, tags=[*own.tags, AT_WORK, _holder(folder)])
+        holder = f"{AT_WORK}:{socket.gethostname()}/{os.getpid()}{folder.path.absolute()}"
+        client.update_flow_run(own.id, tags=[*own.tags, AT_WORK, holder])
         yield
         await_server(client)
         client.update_flow_run(own.id, tags=own.tags)
-
-
-def _holder(folder: RunFolder) -> str:
-    return f"{AT_WORK}:{socket.gethostname()}/{os.getpid()}{folder.path.absolute()}"
 
 
 def _end_dead_runs(client: SyncPrefectClient, own: FlowRun, held: RunFolder) -> None:

@@ -11,7 +11,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from flows.command import run_as_command
-from flows.tasks import run_as_task, run_as_tasks, stage_facts
+from flows.tasks import run_as_task, run_as_tasks
 from sdc.model.release import release_facts
 from sdc.protect.summary import old_facts, suppressed_table_facts
 from sdc.refusal import NOT_RELEASABLE
@@ -19,6 +19,8 @@ from sdc.run_format import IN_PART, RELEASE
 from sdc.stages.build import open_build
 from sdc.stages.release import check_upload, upload
 from sdc.stages.stages import beside_all
+
+_print = partial(print, file=sys.stderr, flush=True)
 
 
 @flow(name="release-build")
@@ -32,7 +34,7 @@ def release_build(
     """Build the release of a config file; stages with unchanged inputs are reused."""
     build = open_build(Path(config), data, workers, again, settings)
     check_upload(build)
-    build, records = beside_all(build, run_as_tasks, _print)
+    build, stages = beside_all(build, run_as_tasks, _print)
     made, table = build.made, build.made.table
     released = release_facts(made.found.release, table.schema)
     frontier = [" * ".join(names) or "(total)" for names in released["frontier"]]
@@ -43,16 +45,12 @@ def release_build(
         to = build.folder.stage(RELEASE)
         facts = suppressed_table_facts(suppressed, recoded, table, to, made.found.suppressed)
         released |= {"suppressed_tables": facts, IN_PART: old_facts(facts)}
-    result: dict[str, Any] = {"run_folder": str(build.folder.path), "release": released, "stages": stage_facts(records)}
+    result: dict[str, Any] = {"run_folder": str(build.folder.path), "release": released, "stages": stages}
     if build.listing.most and (cut := made.widths.cut(build.criteria.floor)):
         result["cut"] = cut
     if build.config.output.upload:
         result["uploaded"] = run_as_task("upload", partial(upload, build, _print))
     return result
-
-
-def _print(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from typing import Any
 from prefect import flow
 
 from flows.command import run_as_command
-from flows.tasks import run_as_tasks, stage_facts
+from flows.tasks import run_as_tasks
 from sdc.server.simulation.run import FACTS, STAGE, ServerSimulation, stage_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import SWEEP
@@ -33,9 +33,9 @@ def server_simulation(
     build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
     simulation = ServerSimulation.of(build.config.server, rules, queries, **options)
-    records = run_as_tasks(build, (*SWEEP, stage_of(simulation)))
+    stages = run_as_tasks(build, (*SWEEP, stage_of(simulation)))
     facts = read_json(build.folder.stage(STAGE) / FACTS)
-    return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stage_facts(records)}
+    return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stages}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from flows.command import run_as_command
-from flows.tasks import run_as_task, run_as_tasks, stage_facts
+from flows.tasks import run_as_task, run_as_tasks
 from sdc.execution.cluster import open_executor
 from sdc.server.service.prepare import folder_of, prepare, server_of
 from sdc.stages.build import Build, open_build
@@ -24,9 +24,9 @@ def prepare_server(
     """Prepare the server of a config; results with unchanged inputs are reused."""
     build = open_build(Path(config), data, workers, settings=settings)
     server_of(build)
-    records = run_as_tasks(build, SWEEP)
+    stages = run_as_tasks(build, SWEEP)
     run_as_task("first-release", partial(_first_release, build))
-    return {"folder": str(folder_of(build).path), "stages": stage_facts(records)}
+    return {"folder": str(folder_of(build).path), "stages": stages}
 
 
 def _first_release(build: Build) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from prefect import Task, task
+from prefect import task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
@@ -26,7 +26,7 @@ from flows.absence import at_work, await_server
 from sdc.config.build import ExecutionConfig
 from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
 from sdc.execution.cluster import check_cluster, open_executor
-from sdc.executor import Executor, never
+from sdc.executor import never
 from sdc.progress import Progress, Watched, summary
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.stages.build import Build
@@ -37,41 +37,30 @@ from sdc.storage.run_folder import StageRecord
 LINES_OF_A_PAGE = 40
 
 
-@dataclass(frozen=True)
-class StageResult:
-    """Result of a stage: its folder and the digest of its contents."""
-
-    path: str
-    digest: str
-
-
-def run_as_task(name: str, part: Callable[[], Any], before: Sequence[StageResult] = ()) -> Any:
+def run_as_task(name: str, part: Callable[[], Any], before: Sequence[StageRecord] = ()) -> Any:
     """Run a part of a build as a task; Prefect's graph shows its inputs."""
-    made: Any = _task(name)(part, before)
-    return made
 
-
-@cache
-def _task(name: str) -> Task[[Callable[[], Any], Sequence[StageResult]], Any]:
     # Prefect's cache keys miss changes in called code; stages have their own keys
     @task(name=name, cache_policy=NO_CACHE, persist_result=False)
-    def run(part: Callable[[], Any], before: Sequence[StageResult]) -> Any:
+    def run(before: Sequence[StageRecord]) -> Any:
         return part()
 
-    return run
+    return run(before)
 
 
-def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord]:
-    """Run each stage of a build, or the given ones, as a task with a page.
+def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[dict[str, Any]]:
+    """Run each stage of a build, or the given ones, as a task with a page; return what commands print of each.
 
     Dask workers start when a stage first needs them.
     """
     every = stages_of(build.config)
     stages = stages or every
-    named, lines, records = {stage.task or stage.name: stage for stage in stages}, list[str](), list[StageRecord]()
+    named, lines = {stage.task or stage.name: stage for stage in stages}, list[str]()
     method = build.config.release.method if any(stage.name == SEARCH.name for stage in stages) else None
+    stack = ExitStack()
+    late = LateExecutor(build.config.execution, stack)
     with (
-        LateExecutor(build.config.execution).open() as late,
+        stack,
         build.started([stage.name for stage in every]),
         Progress() as progress,
         at_work(build.folder),
@@ -84,24 +73,23 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
             lines.append(text)
             progress.say(text)
 
-        def step(name: str, part: Callable[[], Any], before: Sequence[StageResult] = ()) -> Any:
-            def stage() -> StageResult:
+        def step(name: str, part: Callable[[], Any], before: Sequence[StageRecord] = ()) -> Any:
+            def stage() -> StageRecord:
                 lines.clear()
                 record: StageRecord = part()
-                records.append(record)
                 page = _page(named[name], record, lines)
                 create_markdown_artifact(key=f"stage-{record.name}", markdown=page)
                 if record.name == TABLE.name:
                     on_schema(build.made.table.schema)
-                return StageResult(str(build.folder.stage(record.name)), record.output)
+                return record
 
             return run_as_task(name, stage if name in named else part, before)
 
-        run_stages(build, stages, Watched(late, progress), log, step)
+        records = run_stages(build, stages, Watched(late, progress), log, step)
         for line in summary(records):
             progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
-    return records
+    return [{"name": r.name, **{fact: getattr(r, fact) for fact in MEASURED}} for r in records]
 
 
 @contextmanager
@@ -123,11 +111,6 @@ def _stage_lines() -> Iterator[None]:
             yield
 
 
-def stage_facts(records: list[StageRecord]) -> list[dict[str, Any]]:
-    """Return what the command prints of each stage."""
-    return [{"name": r.name, **{fact: getattr(r, fact) for fact in MEASURED}} for r in records]
-
-
 def _page(stage: Stage, record: StageRecord, lines: list[str]) -> str:
     """Return a page with the work, cost and last lines of a stage."""
     facts = [f"| {fact} | {getattr(record, fact)} |" for fact in MEASURED if getattr(record, fact) is not None]
@@ -138,27 +121,16 @@ def _page(stage: Stage, record: StageRecord, lines: list[str]) -> str:
 class LateExecutor:
     """Opens the cluster for the first unit: a build that reuses everything starts no worker.
 
-    Whether it can be opened is checked at once; ConfigError if not.
+    Whether it can be opened is checked at once; ConfigError if not. Workers end with the stack, not with a stage.
     """
 
-    def __init__(self, execution: ExecutionConfig) -> None:
-        self._execution, self.workers = execution, check_cluster(execution)
-        self._opened: Executor | None = None
-
-    @contextmanager
-    def open(self) -> Iterator[LateExecutor]:
-        with ExitStack() as self._stack:
-            yield self
+    def __init__(self, execution: ExecutionConfig, stack: ExitStack) -> None:
+        self.workers = check_cluster(execution)
+        self._opened = cache(lambda: stack.enter_context(open_executor(execution)))
 
     @property
     def scratch(self) -> Path | None:
-        return self._executor().scratch
+        return self._opened().scratch
 
     def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
-        return self._executor().run(function, table, units, is_over)
-
-    def _executor(self) -> Executor:
-        if self._opened is None:
-            # on the stack of `open`, so that workers end with the build, not with this stage
-            self._opened = self._stack.enter_context(open_executor(self._execution))
-        return self._opened
+        return self._opened().run(function, table, units, is_over)

@@ -8,7 +8,7 @@ from typing import Any
 from prefect import flow
 
 from flows.command import run_as_command
-from flows.tasks import run_as_tasks, stage_facts
+from flows.tasks import run_as_tasks
 from sdc.stages.build import open_build
 from sdc.stages.stages import ALONE
 from sdc.stages.table import sweep_facts
@@ -20,8 +20,8 @@ def width_sweep(
 ) -> dict[str, Any]:
     """Find the critical widths of a config's table; a later release build reuses them."""
     build = open_build(Path(config), data, workers, settings=settings)
-    records = run_as_tasks(build, ALONE)
-    return {**sweep_facts(build), "stages": stage_facts(records)}
+    stages = run_as_tasks(build, ALONE)
+    return {**sweep_facts(build), "stages": stages}
 
 
 if __name__ == "__main__":

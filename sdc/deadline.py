@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from sdc.config.release import ReleaseConfig
-from sdc.executor import Executor, Input, Result, Unit, never
+from sdc.executor import Executor, ExecutorWrapper, never
 
 
 class DeadlineError(Exception):
@@ -59,24 +60,14 @@ class Deadline:
 NEVER = Deadline()
 
 
-class _Limited:
+class _Limited(ExecutorWrapper):
     def __init__(self, executor: Executor, deadline: Deadline, grace: float) -> None:
-        self.executor, self.deadline, self.grace, self.workers = executor, deadline, grace, executor.workers
-        self._since = inf
+        super().__init__(executor)
+        self.deadline, self.grace, self._since = deadline, grace, inf
 
-    @property
-    def scratch(self) -> Path | None:
-        return self.executor.scratch
-
-    def run(
-        self,
-        function: Callable[[Input, Unit], Result],
-        table: Input,
-        units: Sequence[Unit],
-        is_over: Callable[[], bool] = never,
-    ) -> Iterator[Result]:
+    def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
         left = len(units)
-        for result in self.executor.run(function, table, units, lambda: self._is_over or is_over()):
+        for result in self._executor.run(function, table, units, lambda: self._is_over or is_over()):
             if self._is_over:
                 break
             left -= 1

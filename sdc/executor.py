@@ -54,13 +54,7 @@ class InProcess:
     workers = 1
     scratch = None
 
-    def run(
-        self,
-        function: Callable[[Input, Unit], Result],
-        table: Input,
-        units: Sequence[Unit],
-        is_over: Callable[[], bool] = never,
-    ) -> Iterator[Result]:
+    def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
         # lazy: units after the last result read cost nothing
         return (function(table, unit) for unit in units)
 
@@ -69,6 +63,17 @@ class InProcess:
 
 
 IN_PROCESS = InProcess()
+
+
+class ExecutorWrapper:
+    """An executor around another one; what it adds is in its `run`."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor, self.workers = executor, executor.workers
+
+    @property
+    def scratch(self) -> Path | None:
+        return self._executor.scratch
 
 
 def works_of(units: Sequence[Any]) -> tuple[int, ...] | None:

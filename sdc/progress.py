@@ -12,11 +12,10 @@ from contextvars import copy_context
 from functools import partial, update_wrapper
 from importlib import import_module
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.events import EXECUTION, OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventText, emit, heard
-from sdc.executor import Executor, Input, Result, Unit, never, works_of
+from sdc.executor import Executor, ExecutorWrapper, never, works_of
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
 
@@ -52,8 +51,7 @@ class Progress:
         self._stack.enter_context(heard(EventText(self.say), EXECUTION))
         self._stack.enter_context(heard(EventText(self._step, STEP)))
         self._stack.enter_context(heard(EventText(self._begin, STARTED)))
-        self._stack.enter_context(heard(EventText(lambda text: self._count("questions"), QUESTION), QUESTIONS))
-        self._stack.enter_context(heard(EventText(self._look_ahead, OUTLOOK), QUESTIONS))
+        self._stack.enter_context(heard(EventText(self._question, QUESTION, OUTLOOK), QUESTIONS))
         self._stack.callback(self._show, "")
         self._stack.callback(self._ended.set)
         # in this context, which links the output to the notebook cell
@@ -98,11 +96,11 @@ class Progress:
         self._last_line = self._last_print = self._begun
         self._outlook = self._of_call = ""
 
-    def _count(self, what: str) -> None:
-        self._done[what] += 1
-
-    def _look_ahead(self, text: str) -> None:
-        self._outlook = text
+    def _question(self, text: str) -> None:
+        if text == QUESTION:
+            self._done["questions"] += 1
+        else:
+            self._outlook = text
 
     def _step(self, text: str) -> None:
         if self._bar is not None or self._is_due():
@@ -125,7 +123,7 @@ class Progress:
         task = None if self._bar is None else self._bar.add_task(name, total=total)
 
         def done(number: int) -> None:
-            self._count("units")
+            self._done["units"] += 1
             if task is not None:
                 self._bar.update(task, completed=number)
             seconds = self._clock() - begun
@@ -176,20 +174,16 @@ def notebook_line() -> Callable[[str], None] | None:
     ipython = sys.modules.get("IPython")
     if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
         return None
-    return _NotebookLine(import_module("IPython.display").display)
+    display, shown = import_module("IPython.display").display, list[Any]()
 
-
-class _NotebookLine:
-    def __init__(self, display: Callable[..., Any]) -> None:
-        self._display = display
-        self._shown: Any = None
-
-    def __call__(self, text: str) -> None:
+    def show(text: str) -> None:
         content = {"text/plain": text}
-        if self._shown is None:
-            self._shown = self._display(content, raw=True, display_id=True)
+        if shown:
+            shown[0].update(content, raw=True)
         else:
-            self._shown.update(content, raw=True)
+            shown.append(display(content, raw=True, display_id=True))
+
+    return show
 
 
 def _bar() -> Any:
@@ -211,24 +205,14 @@ def in_notebook(does: str) -> Iterator[Callable[[Executor], Executor]]:
         yield lambda executor: Watched(executor, progress)
 
 
-class Watched:
+class Watched(ExecutorWrapper):
     """An executor that reports to a progress."""
 
     def __init__(self, executor: Executor, progress: Progress) -> None:
-        self._executor, self._progress = executor, progress
-        self.workers = executor.workers
+        super().__init__(executor)
+        self._progress = progress
 
-    @property
-    def scratch(self) -> Path | None:
-        return self._executor.scratch
-
-    def run(
-        self,
-        function: Callable[[Input, Unit], Result],
-        table: Input,
-        units: Sequence[Unit],
-        is_over: Callable[[], bool] = never,
-    ) -> Iterator[Result]:
+    def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
         name = PLAIN.get(function.__name__, function.__name__.replace("_", " "))
         with self._progress.units(name, len(units), works_of(units)) as done:
             for number, result in enumerate(self._executor.run(function, table, units, is_over), start=1):
@@ -239,7 +223,7 @@ class Watched:
 # Memory and time
 
 
-class MeasuringExecutor:
+class MeasuringExecutor(ExecutorWrapper):
     """An executor that measures the seconds, units and memory of a stage.
 
     driver_mib  peak memory of this process since the executor was created
@@ -247,11 +231,9 @@ class MeasuringExecutor:
     """
 
     def __init__(self, executor: Executor) -> None:
-        self._executor = executor
-        self.workers = executor.workers
-        self.units = 0
+        super().__init__(executor)
+        self.units, self._begun = 0, time.perf_counter()
         self.worker_mib: int | None = None
-        self._begun = time.perf_counter()
         give_back()
         forget_peak()
 
@@ -263,17 +245,7 @@ class MeasuringExecutor:
     def driver_mib(self) -> int:
         return peak_bytes() // MIB
 
-    @property
-    def scratch(self) -> Path | None:
-        return self._executor.scratch
-
-    def run(
-        self,
-        function: Callable[[Input, Unit], Result],
-        table: Input,
-        units: Sequence[Unit],
-        is_over: Callable[[], bool] = never,
-    ) -> Iterator[Result]:
+    def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
         # in this process, whose peak is measured for the stage as a whole
         if units and self.scratch is None:
             for result in self._executor.run(function, table, units, is_over):
@@ -287,7 +259,7 @@ class MeasuringExecutor:
                 yield result
 
 
-def _with_peak(function: Callable[[Any, Unit], Result], table: Any, unit: Unit) -> tuple[Result, int]:
+def _with_peak(function: Callable[[Any, Any], Any], table: Any, unit: Any) -> tuple[Any, int]:
     forget_peak()
     return function(table, unit), peak_bytes() // MIB
 

@@ -40,17 +40,12 @@ def status_of(error: BaseException) -> int:
     """
     if isinstance(error, NotReleasableError):
         return NOT_RELEASABLE
-    return TRY_AGAIN if any(map(_is_temporary, _causes(error))) else ERROR
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
-
-
-def _is_temporary(error: BaseException) -> bool:
-    return isinstance(error, TemporaryError) or (isinstance(error, OSError) and error.errno in _FULL)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, TemporaryError) or (isinstance(cause, OSError) and cause.errno in _FULL):
+            return TRY_AGAIN
+        cause = cause.__cause__
+    return ERROR
 
 
 def file_detail(error: SdcError, folder: Path | None) -> None:

@@ -96,7 +96,7 @@ class OldForm:
         warnings.warn(
             f"this form of sdc.{old} ends with the next release; write sdc.{self.function}({form})",
             FutureWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return new
 
@@ -137,14 +137,10 @@ def old(name: str, function: Any) -> Any:
     """A function by the name that it had."""
 
     def call(*args: Any, **named: Any) -> Any:
-        return _by_today(OLD_NAMES[name], name, function, args, named)
+        return function(**OLD_NAMES[name].named(name, args, named))
 
     call.__name__, call.__doc__ = name, f"Use `sdc.{OLD_NAMES[name].function}`."
     return call
-
-
-def _by_today(form: OldForm, name: str, function: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    return function(**form.named(name, args, named))
 
 
 @cache
@@ -162,7 +158,7 @@ def checked(verb: Any) -> Any:
     def call(*args: Any, **given: Any) -> Any:
         named = current(given, "risk", warn)
         if form is not None and is_old is not None and is_old(args, named):
-            return _by_today(form, verb.__name__, call, args, named)
+            return call(**form.named(verb.__name__, args, named))
         for name, kind, value in _given(_bound(verb, signature, args, named)):
             _require(f"sdc.{verb.__name__}", name, kind.split(" | "), value)
         if not takes_executor and "table" not in signature.parameters:  # a build says itself how far it is

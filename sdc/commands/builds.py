@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -169,34 +169,24 @@ def verify(
         raise ConfigError("--config is for a build; omit it, or omit --published and --key")
     if settings and config is None:
         raise ConfigError("--set changes the config of a build; give --config too")
-    return _verified_run(folder, config, settings) if key is None else _verified_published(folder, key)
-
-
-def _verified_published(folder: Path, key: Path) -> CommandResult:
+    if key is None:
+        return _verified_run(folder, config, settings)
     from sdc.stages.verified import verify_folder
 
-    found = dict(verify_folder(folder, key))
-    facts = {"published": str(folder), "verified": True, "checks": found}
-    return CommandResult(facts, lambda: print("\n".join(f"{what:14}{result}" for what, result in found.items())))
+    checks = dict(verify_folder(folder, key))
+    facts = {"published": str(folder), "verified": True, "checks": checks}
+    return CommandResult(facts, lambda: print("\n".join(f"{what:14}{result}" for what, result in checks.items())))
 
 
 def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> CommandResult:
+    from sdc.model.documents import picked
     from sdc.stages.verified import verify_run
 
     found = verify_run(run_folder, say, config, settings)
-    facts = {
-        "run_folder": str(run_folder),
-        "verified": found.verified,
-        "at_risk_cells": found.at_risk_cells,
-        "certified_cells": found.certified_cells,
-        "differences": found.differences,
-        "refutations": found.refutations,
-        "failures": found.failures,
-        "uncertified": found.uncertified,
-        "notes": found.notes,
-        "known": found.known or None,
-        "bytes": found.bytes or None,
-    }
+    counted = picked(found, "verified", "at_risk_cells", "certified_cells", "differences", "refutations")
+    listed = picked(found, "failures", "uncertified", "notes")
+    texts = {"known": found.known or None, "bytes": found.bytes or None}
+    facts = {"run_folder": str(run_folder), **counted, **listed, **texts}
 
     def show() -> None:
         print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
@@ -267,15 +257,11 @@ def explore(
 
     def show() -> None:
         print(f"explorer  {written}")
-        if to is None:
-            _open_in_browser(written)
+        has_browser = sys.platform in ("darwin", "win32") or {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
+        if to is None and has_browser:
+            webbrowser.open(written.resolve().as_uri())
 
     return CommandResult({"explorer": str(written), "bytes": written.stat().st_size}, show)
-
-
-def _open_in_browser(page: Path) -> None:
-    if sys.platform in ("darwin", "win32") or {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        webbrowser.open(page.resolve().as_uri())
 
 
 @command(INSPECT, name="list")
@@ -284,15 +270,14 @@ def list_command(folder: RunsPath = Path("runs")) -> CommandResult:
     from sdc.storage.runs import read_runs
 
     runs = [run.facts for run in read_runs(folder)]
-    return CommandResult({"folder": str(folder), "runs": runs}, lambda: _print_runs(runs))
 
+    def show() -> None:
+        print(f"{'name':24}{'digest':18}{'state':12}{'stages':>8}{'size':>12}  started")
+        for run in runs:
+            stages, size = f"{run['stages_done']} of {run['stages']}", _megabytes(run["size_bytes"])
+            print(f"{run['name']:24}{run['digest']:18}{run['state']:12}{stages:>8}{size:>12}  {run['started']}")
 
-def _print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
-    print(f"{'name':24}{'digest':18}{'state':12}{'stages':>8}{'size':>12}  started")
-    for run in runs:
-        stages = f"{run['stages_done']} of {run['stages']}"
-        size = _megabytes(run["size_bytes"])
-        print(f"{run['name']:24}{run['digest']:18}{run['state']:12}{stages:>8}{size:>12}  {run['started']}")
+    return CommandResult({"folder": str(folder), "runs": runs}, show)
 
 
 @command(MAINTAIN)

@@ -128,13 +128,8 @@ def init(
     if out is not None:
         write_page(out, text, "--out")
 
-    def show() -> None:
-        if out is None:
-            print(text, end="")
-        else:
-            print(f"{out}: {sum(v['used'] for v in facts['variables'])} variables; read it, then: sdc plan {out}")
-
-    return CommandResult({**facts, "config": None if out is not None else text}, show)
+    used = sum(variable["used"] for variable in facts["variables"])
+    return _proposed(text, facts, out, f"{used} variables; read it, then: sdc plan {out}")
 
 
 def _from_batch(batch: Path, out: Path | None) -> CommandResult:
@@ -147,15 +142,15 @@ def _from_batch(batch: Path, out: Path | None) -> CommandResult:
             raise ConfigError(f"{records} exists already; move it, or name another --out")
         write_page(records, rows, "--out")
         write_page(out, text, "--out")
+    number = len(facts["differences"])
+    return _proposed(text, facts, out, f"{facts['records']} records; read the {number} differences in its first lines")
 
-    def show() -> None:
-        if out is None:
-            print(text, end="")
-        else:
-            number = len(facts["differences"])
-            print(f"{out}: {facts['records']} records; read the {number} differences in its first lines")
 
-    return CommandResult({**facts, "config": None if out is not None else text}, show)
+def _proposed(text: str, facts: dict[str, Any], out: Path | None, line: str) -> CommandResult:
+    """Print the config, or a line on the file that has it."""
+    if out is None:
+        return CommandResult({**facts, "config": text}, lambda: print(text, end=""))
+    return CommandResult({**facts, "config": None}, lambda: print(f"{out}: {line}"))
 
 
 def _ask(column: Column) -> bool:

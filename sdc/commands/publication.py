@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from sdc.stages.finished import Comparison
 
 MOST_SHOWN, MEAN = 20, "mean of seeds"
+Relations = Annotated[
+    Path | None, file_option("How the tables relate: a list like `earlier` in a config.", "--relations")
+]
 
 
 @command(PUBLISH)
@@ -40,9 +43,7 @@ def check(
             parser=checked_path, metavar="FOLDER...", help="Published folders or files of tables of counts."
         ),
     ],
-    relations: Annotated[
-        Path | None, file_option("How they relate: a list like `earlier` in a config.", "--relations")
-    ] = None,
+    relations: Relations = None,
     cells: Annotated[
         str, typer.Option(help="at-risk (cells that may be small) or all (cells that may have records)")
     ] = "at-risk",
@@ -120,9 +121,7 @@ def attack_command(
         typer.Option(parser=run_path, metavar="RUN", help="The run that published it, to count correct guesses."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Number of starts of the reconstruction; 0: independence model only.")] = 3,
-    relations: Annotated[
-        Path | None, file_option("How the tables relate: a list like `earlier` in a config.", "--relations")
-    ] = None,
+    relations: Relations = None,
     out: Annotated[
         Path | None, file_option("Write the guessed table to this Parquet or CSV file as well.", "--out")
     ] = None,
@@ -148,11 +147,7 @@ def _print_attack(facts: dict[str, Any], found: Attack) -> None:
     print(f"guessed       {facts['cells']} cells by {'; '.join(facts['methods'])}")
     if "truth" in facts:
         _print_truth(facts["truth"])
-    else:
-        _print_guesses(found)
-
-
-def _print_guesses(found: Attack) -> None:
+        return
     number, first = found.least(MOST_SHOWN)
     print(f"{number} cells are guessed to have records; the smallest are listed, --out FILE has all")
     print("{:>9} {:>13}  {}".format("guessed", "independence", "cell"))
@@ -198,9 +193,7 @@ def synthesize(
     out: Annotated[Path, file_option("An empty folder for the synthetic tables.", "--out")],
     draws: Annotated[int, typer.Option(help="How many tables are drawn.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the first table; the next ones have the next seeds.")] = 0,
-    relations: Annotated[
-        Path | None, file_option("How tables relate: a list as `earlier` of a config is.", "--relations")
-    ] = None,
+    relations: Relations = None,
     records: Annotated[bool, typer.Option("--records", help="Write a row a record instead of counts.")] = False,
     parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet instead of CSV.")] = False,
 ) -> CommandResult:

@@ -99,6 +99,8 @@ def why_command(
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
     """
     from sdc import api
+    from sdc.config.features import OF_WHOLE
+    from sdc.model.release import Release
     from sdc.protect.summary import largest_facts
     from sdc.search.why import reason_facts
 
@@ -106,35 +108,34 @@ def why_command(
     source = read_input(path, settings, verb, named={"SUB_TABLE": [sub_table], "--release": release})
     criteria = source.criteria()
     is_searched = bool(release) or source.released is not None
-    held = source.public(release) if is_searched else source.one_way
-    if not is_searched:
+    schema, section = source.table.schema, source.config.release
+    if is_searched:
+        held = source.public(release)
+    else:
+        held = source.known.plus(Release.of(1 << variable for variable in range(len(schema))))
         say("judged with the one-way sub-tables; no release was searched")
     with executor_of(source) as executor:
-        found = api.why(source.table, held, sub_table, criteria, forbid=source.forbid, executor=executor)
+        found = api.why(source.table, held, sub_table, criteria, forbid=section.forbid, executor=executor)
         proposals: tuple[Redesign, ...] = ()
         if redesign and not found.released:
-            proposals = api.redesign(
-                source.table,
-                held,
-                sub_table,
-                criteria,
-                release=source.section,
-                merging=source.may_coarsen,
-                executor=executor,
-            )
-    facts = reason_facts(found, source.table.schema, source.labels)
+            how: dict[str, Any] = {"release": section, "executor": executor}
+            merging = source.build is None or source.config.may_coarsen
+            proposals = api.redesign(source.table, held, sub_table, criteria, merging=merging, **how)
+    facts = reason_facts(found, schema, source.config.labels.labels)
     if not is_searched:
         facts["customer"] = None
-    facts["largest"] = largest_facts(source.suppressed, found.sub_table, source.table.schema) if not release else []
+    facts["largest"] = largest_facts(source.suppressed, found.sub_table, schema) if not release else []
     if redesign:
         facts["redesign"] = [one.facts for one in proposals]
 
     def show() -> None:
         _print_reason(facts, criteria.width.min_width)
         if (witness := found.witness) is not None:
-            cell = named(source.table.schema.named(witness.cell))
+            cell = named(schema.named(witness.cell))
             print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
-        _print_redesign(facts.get("redesign", ()), source.of_whole)
+        # the settings of the config that forbid suppressed tables
+        of_whole = [name for name in OF_WHOLE if source.build is not None and name in source.config.asked]
+        _print_redesign(facts.get("redesign", ()), of_whole)
         if redesign and not found.released and not proposals:
             print("instead        nothing coarser is releasable; declare hierarchies under table, or merge categories")
 
@@ -179,7 +180,8 @@ def release(
 
     _require_new(out)
     source = read_input(path, settings, "release" if out is None else "publish")
-    method, criteria, section = source.method, source.criteria(), source.section
+    method, criteria, section = source.method, source.criteria(), source.config.release
+    undecided = source.config.risk.accept_undecided
     for warning in section.warnings:
         say(f"sdc: {warning}")
     data = source.table
@@ -195,7 +197,7 @@ def release(
             source.known,
             criteria=criteria,
             release=section,
-            accept_undecided=source.accepts_undecided,
+            accept_undecided=undecided,
             executor=executor,
             watch=Watch(
                 QuestionLines(say),
@@ -204,11 +206,12 @@ def release(
             ),
             deadline=deadline,
         )
-    refused = found.refused(source.accepts_undecided)
+    refused = found.refused(undecided)
     facts = _release_facts(data, found, section.weights, refused)
     if out is not None:
-        own = {"title": out.absolute().name, **source.publication}
-        facts["published"] = api.publish(found, out, table=data, **own).ledger
+        about = {"title": out.absolute().name, **source.config.publication.model_dump(exclude_none=True)}
+        labels = source.config.labels.model_dump(exclude_none=True)["variables"]
+        facts["published"] = api.publish(found, out, table=data, labels=labels, **about).ledger
 
     def show() -> None:
         _print_found(found, facts, refused, criteria.floor)

@@ -121,13 +121,17 @@ def bounds(
 
     if sharp and method is not None:
         raise ConfigError(f"--sharp with --method {method}: sharp bounds use all methods; omit one")
-    which, is_budget = _chosen_cells(cells), "sharp_seconds" in settings
+    which, is_budget = _chosen_cells(cells or ["at-risk"]), "sharp_seconds" in settings
     if is_budget and (fractional or isinstance(which, list) or method not in (None, "auto")):
         raise ConfigError("--seconds is for sharp bounds of single cells by all methods; omit it, or the other options")
     if is_budget:
         settings = {"assessment": "sharp", **settings}
-    if fractional or isinstance(which, list):
-        _check_of_sums(sharp, fractional, method)
+    if sharp and (fractional or isinstance(which, list)):
+        raise ConfigError(
+            "--sharp is for integer counts of single cells; omit it, or omit --fractional and super-cells"
+        )
+    if fractional and method is not None:
+        raise ConfigError(f"--fractional with --method {method}: these use a linear program; omit one")
     source = read_input_or_incomplete(path, settings, release, "bounds")
     if isinstance(source, Incomplete):
         if sharp or is_budget or method is not None:
@@ -254,28 +258,15 @@ def _numbers_by_name(given: list[str]) -> dict[str, float]:
     return found
 
 
-def _once(option: str, given: list[str] | None, default: str) -> str:
-    """Return the value, or the default; ConfigError if it is given twice."""
-    if len(given or ()) > 1:
-        raise ConfigError(f"{option} is given {len(given or ())} times: {', '.join(given or ())}; give it once")
-    return (given or [default])[0]
-
-
-def _chosen_cells(given: list[str] | None) -> str | list[str]:
-    """Return at-risk, all, or a list with super-cells; ConfigError as `_once`."""
+def _chosen_cells(given: list[str]) -> str | list[str]:
+    """Return at-risk, all, or a list with super-cells; ConfigError if a word is given twice."""
     from sdc.model.super_cell import is_written
 
-    return given if given and any(map(is_written, given)) else _once("--cells", given, "at-risk")
-
-
-def _check_of_sums(sharp: bool, fractional: bool, method: str | None) -> None:
-    """Raise ConfigError for options that do not fit super-cells or fractional bounds."""
-    if sharp:
-        raise ConfigError(
-            "--sharp is for integer counts of single cells; omit it, or omit --fractional and super-cells"
-        )
-    if fractional and method is not None:
-        raise ConfigError(f"--fractional with --method {method}: these use a linear program; omit one")
+    if any(map(is_written, given)):
+        return given
+    if len(given) > 1:
+        raise ConfigError(f"--cells is given {len(given)} times: {', '.join(given)}; give it once")
+    return given[0]
 
 
 def _print_bounds(facts: dict[str, Any]) -> None:
@@ -287,13 +278,10 @@ def _print_bounds(facts: dict[str, Any]) -> None:
         within, reached = (f"[{', '.join(map(str, row[kind]))}]" for kind in ("outer", "inner"))
         count = "" if row["count"] is None else row["count"]
         ends = f"{count:9} {within:>17} {reached:>17}{_ends_by(row) if by else ''}"
-        print(f"{ends}  {named({name: _one_of(own) for name, own in row['cell'].items()}) or '(total)'}")
+        cell = {name: own if isinstance(own, str) else " or ".join(own) for name, own in row["cell"].items()}
+        print(f"{ends}  {named(cell) or '(total)'}")
     if "text" in facts.get("sharpness", {}):
         print(f"{facts['sharpness']['text']}")
-
-
-def _one_of(categories: str | list[str]) -> str:
-    return categories if isinstance(categories, str) else " or ".join(categories)
 
 
 def _ends_by(row: dict[str, Any]) -> str:

@@ -54,18 +54,18 @@ def round_command(
     """
     from sdc import api
     from sdc.model import subtable as st
+    from sdc.stages.resolved import ResolvedInput
 
     _require_new(out, OF_TABLES)
-    source = _subject(subject, settings, "round")
+    source = ResolvedInput.open(subject, settings, features=["round"])
     table = _marginal(source, sub_table)
-    if source.build is not None:  # earlier levels are not published again
-        hidden = source.build.origin.hides(source.table.schema)
+    if source.build is None:
+        beside, judged = ALONE, "nothing: the table of a file has no criterion"
+    else:
+        hidden = source.build.origin.hides(source.table.schema)  # earlier levels are not published again
         table = source.table.marginal(st.parse(sub_table, source.table.schema) & ~hidden)
-    beside = ALONE if source.build is None else _beside(source)
-    judged = "nothing: the table of a file has no criterion"
-    if source.build is not None:
         source.judge_rounded(sub_table, base)
-        own = source.build.criteria
+        beside, own = _beside(source), source.build.criteria
         judged = f"each cell of the whole table with 1 to {own.small_count} records has at least width {own.floor}"
     rounded = api.round(table, base=base)
     if out is not None:
@@ -114,9 +114,10 @@ def suppress(
     """
     from sdc import api
     from sdc.model import subtable as st
+    from sdc.stages.resolved import ResolvedInput
 
     _require_new(out, OF_ROWS)
-    source = _subject(subject, settings, "suppress")
+    source = ResolvedInput.open(subject, settings, features=["suppress"])
     table, beside, (public, whole) = _marginal(source, sub_table), _beside(source), source.besides
     criteria = source.criteria()
     found = api.suppress(
@@ -293,12 +294,6 @@ def _hierarchy(text: str) -> tuple[str, list[str]]:
     return name, columns.split(",")
 
 
-def _subject(path: str, settings: Settings, verb: str) -> ResolvedInput:
-    from sdc.stages.resolved import ResolvedInput
-
-    return ResolvedInput.open(path, settings, features=[verb])
-
-
 def _beside(source: ResolvedInput) -> str:
     """Return the note on what a single table was judged with."""
     if source.released is not None:
@@ -313,7 +308,7 @@ def _marginal(source: ResolvedInput, sub_table: str) -> Table:
 
     schema = source.table.schema
     view = st.parse(sub_table, schema)
-    if not Constraints(forbid=named("forbid", source.forbid, schema)).allows(view):
+    if not Constraints(forbid=named("forbid", source.config.release.forbid, schema)).allows(view):
         raise ConfigError(f"{sub_table} is forbidden by release.forbid of {source.name}; choose another, or allow it")
     return source.table.marginal(view)
 

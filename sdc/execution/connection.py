@@ -69,8 +69,10 @@ def _wait_for_answer(settings: AddressSettings) -> None:
         except OSError as error:
             # retry: the scheduler may be starting
             if time.monotonic() + 0.2 > deadline:
-                away = isinstance(error, ConnectionRefusedError)
-                raise _refused(settings, _why_no_answer(error), NoWorkersError if away else ConfigError) from error
+                away, why = isinstance(error, ConnectionRefusedError), str(error.strerror or error)
+                if isinstance(error, TimeoutError):
+                    why = "it is silent; is it another service, or a tls:// scheduler?"
+                raise _refused(settings, why, NoWorkersError if away else ConfigError) from error
             time.sleep(0.2)
 
 
@@ -112,12 +114,6 @@ def _why_no_tls(error: ssl.SSLError) -> str:
     if "ALERT" in (error.reason or ""):
         return f"it does not accept tls.cert ({_reason(error)})"
     return f"it does not speak TLS ({_reason(error)}); is it a tcp:// scheduler?"
-
-
-def _why_no_answer(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
-        return "it is silent; is it another service, or a tls:// scheduler?"
-    return str(error.strerror or error)
 
 
 def _reason(error: OSError) -> str:
@@ -164,7 +160,12 @@ def check_workers(
     finally:
         for path in scratch.glob(f"{token.name}*"):
             path.unlink(missing_ok=True)
-    _check_memory(client, memory)
+    for worker, facts in workers_of(client).items():
+        if 0 < facts["memory_limit"] < memory:  # 0: it has no limit
+            raise ConfigError(
+                f"worker {worker} has {facts['memory_limit']} bytes of memory, less than memory_per_worker ({memory}); "
+                "start it with a larger limit, or lower memory_per_worker in the cluster file"
+            )
     return len(answers)
 
 
@@ -235,13 +236,3 @@ def _check_worker(worker: str, answer: Any, token: Path) -> None:
             f"{worker} cannot read or write the scratch folder {token.parent} ({answer['scratch']}); name a "
             "folder that all workers share"
         )
-
-
-def _check_memory(client: Any, memory: int) -> None:
-    """A worker without a limit reports 0."""
-    for worker, facts in workers_of(client).items():
-        if 0 < facts["memory_limit"] < memory:
-            raise ConfigError(
-                f"worker {worker} has {facts['memory_limit']} bytes of memory, less than memory_per_worker ({memory}); "
-                "start it with a larger limit, or lower memory_per_worker in the cluster file"
-            )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import inf
 from pathlib import Path
@@ -68,7 +68,9 @@ class DaskExecutor:
         waiting: Callable[[], str] = lambda: "",
     ) -> None:
         self.client, self.scratch, self.workers, self.patience = client, scratch, workers, patience
-        self.why_waiting, self.known, self.pulse = waiting, UnitTimes(), Pulse()
+        self.why_waiting, self.pulse = waiting, Pulse()
+        # by function: seconds of a unit in the last call, and of the longest task so far
+        self.seconds, self.longest = dict[str, float](), dict[str, float]()
         client.scheduler_comm.interval = 0.0  # otherwise each step waits up to 10 ms
         text = f"{many(workers, 'worker')}; dashboard: {dashboard or 'none'}"
         _log("cluster opened", text, dashboard=dashboard, workers=workers)
@@ -117,9 +119,6 @@ class DaskExecutor:
         if isinstance(table, PartedTable):
             return table.place
         assert isinstance(table, Table)
-        return self._memory_form(table)
-
-    def _memory_form(self, table: Table) -> str:
         folder = self.scratch / table.digest
         # once per table: a search makes hundreds of calls
         if not folder.exists():
@@ -144,14 +143,6 @@ class Lost:
 
     why: str
     worker: str = ""
-
-
-@dataclass(frozen=True)
-class UnitTimes:
-    """Unit times by function: seconds of one in the last call, and of the longest task so far."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    longest: dict[str, float] = field(default_factory=dict)
 
 
 class OverError(Exception):
@@ -183,13 +174,13 @@ class Call:
     def results(self) -> Iterator[Any]:
         """Yield results; raises one of `_lost()` if the scheduler is lost, and `OverError` if the caller stops."""
         self.client.subscribe_topic("all", _log_worker)
-        self.futures, seconds, known = self._handed_out(self.tasks), 0.0, self.own.known
+        self.futures, seconds, own = self._handed_out(self.tasks), 0.0, self.own
         try:
             for taken, results in self._in_order():
                 seconds += taken
                 yield from results
-                known.longest[self.kind] = max(known.longest.get(self.kind, 0.0), taken)
-            known.seconds[self.kind] = seconds / self.units
+                own.longest[self.kind] = max(own.longest.get(self.kind, 0.0), taken)
+            own.seconds[self.kind] = seconds / self.units
         finally:
             if self.client.status == "running":
                 if not all(future.done() for future in self.futures):
@@ -218,7 +209,7 @@ class Call:
         task.
         """
         # times decide how units share tasks, not the results
-        seconds = max(self.own.known.seconds.get(self.kind, LONGEST_TASK), 1e-6)
+        seconds = max(self.own.seconds.get(self.kind, LONGEST_TASK), 1e-6)
         most = max(1, left // self.own.workers)
         while left:
             share = max(left / (TASKS_LEFT * self.own.workers), SHORTEST_TASK / seconds)
@@ -292,7 +283,7 @@ class Call:
         """Return how a missing unit was lost, given the looks at it."""
         if at_rest * SECONDS_BETWEEN_LOOKS >= SECONDS_LOST:
             return Lost(ON_ITS_WAY)
-        waited, longest = looks * SECONDS_BETWEEN_LOOKS, self.own.known.longest.get(self.kind, inf)
+        waited, longest = looks * SECONDS_BETWEEN_LOOKS, self.own.longest.get(self.kind, inf)
         is_long = waited >= max(SECONDS_LEAST, TIMES_AS_LONG * longest) * 2**losses
         silent = self.own.pulse.silent(SECONDS_LOST)
         for at in self._workers_at([future]) if is_long or silent else ():
@@ -410,7 +401,7 @@ def _opened(place: str | Place) -> Cells:
 
 def _why_idle(workers: Mapping[str, Mapping[str, Any]]) -> str:
     """Return why no worker runs units and what to do, or ""."""
-    if any(_is_running(worker) or _is_busy(worker) for worker in workers.values()):
+    if any(worker["status"] == "running" or _is_busy(worker) for worker in workers.values()):
         return ""
     if not workers:
         return "there was no worker; start workers"
@@ -426,10 +417,6 @@ def _require_few(losses: int, name: str, why: str) -> None:
         )
     text = f"{name} is missing: {why}; submitting it again ({losses} of at most {MOST_LOSSES})"
     _log(UNIT_LOST, text, unit=name)
-
-
-def _is_running(worker: Mapping[str, Any]) -> bool:
-    return bool(worker["status"] == "running")
 
 
 def _is_busy(worker: Mapping[str, Any]) -> bool:
@@ -460,10 +447,5 @@ def _log_worker(event: tuple[float, Any]) -> None:
     if what.get("action") == REPORTS:
         emit(STEP, str(what["text"]))
     if what.get("action") == "remove-worker" and not what.get("expected"):
-        units = len(what["processing-tasks"])
-        _log(
-            WORKER_LOST,
-            f"worker {what['worker']} is lost; its units are recomputed",
-            worker=what["worker"],
-            units=units,
-        )
+        worker, units = what["worker"], len(what["processing-tasks"])
+        _log(WORKER_LOST, f"worker {worker} is lost; its units are recomputed", worker=worker, units=units)

@@ -57,7 +57,12 @@ def examined(config: Path | None) -> Iterator[Diagnosis]:
         yield _looked(name, look)
     if config is not None:
         read = list[BuildConfig]()
-        yield _looked("config", partial(_of_config, config, read))
+
+        def look() -> str:
+            read.append(read_config(config))
+            return f"{config} is right"
+
+        yield _looked("config", look)
         for one in read:
             yield _looked("cluster", partial(_of_cluster, one))
             yield _looked("storage", partial(_of_storage, Path(one.output.folder)))
@@ -75,19 +80,20 @@ def _looked(name: str, look: Callable[[], str]) -> Diagnosis:
 # The machine
 
 
-def _of_python() -> str:
-    return f"{platform.python_version()} at {sys.executable}"
-
-
 def _of_packages() -> str:
     """Check packages against constraints.txt in a clone, or this package's requirements."""
     if CONSTRAINTS.is_file():
         lines, where = CONSTRAINTS.read_text(encoding="utf-8").splitlines(), CONSTRAINTS.name
     else:
-        lines, where = _required(), "what this package requires"
+        required_here = metadata.requires(DISTRIBUTION) if _version(DISTRIBUTION) else []
+        lines, where = [line for line in required_here or [] if "extra ==" not in line], "what this package requires"
     required = [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
-    there = {one.name: version for one in required if (version := _version(one.name)) is not None}
-    other = [f"{one.name} {there[one.name]} is not {one.specifier}" for one in required if not _fits(one, there)]
+    there = [(one, version) for one in required if (version := _version(one.name)) is not None]
+    other = [
+        f"{one.name} {version} is not {one.specifier}"
+        for one, version in there
+        if not one.specifier.contains(version, prereleases=True)
+    ]
     if other:
         more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
         raise SdcError(
@@ -96,22 +102,11 @@ def _of_packages() -> str:
     return f"{len(there)} packages match {where}"
 
 
-def _required() -> list[str]:
-    try:
-        return [line for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" not in line]
-    except metadata.PackageNotFoundError:
-        return []
-
-
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _fits(one: Requirement, there: dict[str, str]) -> bool:
-    return one.name not in there or one.specifier.contains(there[one.name], prereleases=True)
 
 
 def _of_home() -> str:
@@ -199,19 +194,8 @@ def _moment(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 
 
-# Credentials that PostgreSQL's library and fsspec read themselves
-
-
-def _of_pgpass() -> str:
-    return _of_secret("PGPASSFILE", ".pgpass", "PostgreSQL passwords")
-
-
-def _of_fsspec() -> str:
-    return _of_secret("FSSPEC_CONFIG_DIR", ".config/fsspec", "fsspec's settings")
-
-
 def _of_secret(variable: str, usual: str, what: str) -> str:
-    """Check a file or folder of credentials; a missing one is fine if none is needed."""
+    """Check a file or folder of credentials, which a library reads itself; a missing one is fine if none is needed."""
     given = os.environ.get(variable)
     path = Path(given) if given else Path(os.path.expanduser("~"), usual)
     if not path.exists():
@@ -228,11 +212,6 @@ def _of_secret(variable: str, usual: str, what: str) -> str:
 
 
 # The config
-
-
-def _of_config(path: Path, read: list[BuildConfig]) -> str:
-    read.append(read_config(path))
-    return f"{path} is right"
 
 
 def _of_cluster(config: BuildConfig) -> str:
@@ -278,7 +257,7 @@ def _mebibytes(size: int) -> str:
 
 
 LOOKS: dict[str, Callable[[], str]] = {
-    "python": _of_python,
+    "python": lambda: f"{platform.python_version()} at {sys.executable}",
     "packages": _of_packages,
     "home": _of_home,
     "kernels": _of_kernels,
@@ -286,6 +265,6 @@ LOOKS: dict[str, Callable[[], str]] = {
     "loopback": _of_loopback,
     "temporary": _of_temporary,
     "clock": _of_clock,
-    "pgpass": _of_pgpass,
-    "fsspec": _of_fsspec,
+    "pgpass": partial(_of_secret, "PGPASSFILE", ".pgpass", "PostgreSQL passwords"),
+    "fsspec": partial(_of_secret, "FSSPEC_CONFIG_DIR", ".config/fsspec", "fsspec's settings"),
 }

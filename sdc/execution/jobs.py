@@ -80,19 +80,29 @@ def manifest(settings: KubernetesSettings) -> dict[str, Any]:
     memory = size_in_bytes(settings.memory_per_worker)
     worker_args = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1", "--memory-limit", str(memory)]
     worker_args += ["--local-directory", "/tmp", "--death-timeout", "120", *NO_HTTP]
+    size = {"cpu": settings.cpu_per_worker, "memory": str(memory + NANNY_BYTES)}
     worker = {
         **_container("worker", settings, worker_args),
-        "resources": _resources(memory + NANNY_BYTES, settings.cpu_per_worker),
+        "resources": {"requests": size, "limits": {**size}},  # equal, so that workers get what they are promised
         "volumeMounts": [{"name": "scratch", "mountPath": str(settings.scratch)}],
     }
     claim = {"name": "scratch", "persistentVolumeClaim": {"claimName": settings.volume_claim}}
+    ports = [
+        {"name": "tcp-comm", "containerPort": 8786, "protocol": "TCP"},
+        {"name": "http-dashboard", "containerPort": 8787, "protocol": "TCP"},
+    ]
     scheduler = {
         **_container("scheduler", settings, ["dask", "scheduler", "--host", "0.0.0.0", "--no-dashboard"]),
-        "ports": [
-            {"name": "tcp-comm", "containerPort": 8786, "protocol": "TCP"},
-            {"name": "http-dashboard", "containerPort": 8787, "protocol": "TCP"},
-        ],
+        "ports": ports,
         "readinessProbe": {"httpGet": {"port": "http-dashboard", "path": "/health"}, "periodSeconds": 5},
+    }
+    service = {
+        "type": "ClusterIP",
+        "selector": {"dask.org/cluster-name": settings.name, "dask.org/component": "scheduler"},
+        "ports": [
+            {"name": port["name"], "protocol": "TCP", "port": port["containerPort"], "targetPort": port["name"]}
+            for port in ports
+        ],
     }
     return {
         "apiVersion": "kubernetes.dask.org/v1",
@@ -100,7 +110,7 @@ def manifest(settings: KubernetesSettings) -> dict[str, Any]:
         "metadata": {"name": settings.name},
         "spec": {
             "worker": {"replicas": settings.fewest, "spec": {**_pod(settings, worker), "volumes": [claim]}},
-            "scheduler": {"spec": _pod(settings, scheduler), "service": _service(settings.name)},
+            "scheduler": {"spec": _pod(settings, scheduler), "service": service},
         },
     }
 
@@ -133,22 +143,6 @@ def _container(name: str, settings: KubernetesSettings, args: list[str]) -> dict
         "image": settings.image,
         "args": args,
         "env": [{"name": variable, "value": value} for variable, value in env.items()],
-    }
-
-
-def _resources(memory: int, cpu: str) -> dict[str, Any]:
-    """Return requests equal to limits, so that workers get what they are promised."""
-    return {kind: {"cpu": cpu, "memory": str(memory)} for kind in ("requests", "limits")}
-
-
-def _service(name: str) -> dict[str, Any]:
-    return {
-        "type": "ClusterIP",
-        "selector": {"dask.org/cluster-name": name, "dask.org/component": "scheduler"},
-        "ports": [
-            {"name": port, "protocol": "TCP", "port": number, "targetPort": port}
-            for port, number in (("tcp-comm", 8786), ("http-dashboard", 8787))
-        ],
     }
 
 

@@ -48,15 +48,6 @@ class WatchAddress:
         self._site.add_handlers(".*$", [(self.root + path, handler, given) for path, handler, given in routes])
 
     @contextmanager
-    def listening(self, bound: socket.socket) -> Iterator[None]:
-        """Serve until the block ends."""
-        sync(self.loop, self._open, bound)
-        try:
-            yield
-        finally:
-            sync(self.loop, self._close)
-
-    @contextmanager
     def dashboard_of(self, scheduler: Any) -> Iterator[None]:
         """Serve the pages of a Dask scheduler of this loop, until the block ends."""
         pages = sync(self.loop, self._show, scheduler)
@@ -65,11 +56,11 @@ class WatchAddress:
         finally:
             sync(self.loop, self._hide, pages)
 
-    async def _open(self, bound: socket.socket) -> None:
+    async def open(self, bound: socket.socket) -> None:
         bound.setblocking(False)
         self._server.add_socket(bound)
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         self._server.stop()
         await self._server.close_all_connections()
 
@@ -115,14 +106,19 @@ def watched(port: int = 0) -> Iterator[WatchAddress]:
 
     ConfigError if the port is taken.
     """
-    with closing(_bound(port)) as bound, _loop() as loop:
-        watch = WatchAddress(bound.getsockname()[1], loop)
+    runner = LoopRunner()  # of an event loop in its own thread
+    with closing(_bound(port)) as bound:
+        with deaf_to_signals():
+            runner.start()  # type: ignore[no-untyped-call]
+        watch = WatchAddress(bound.getsockname()[1], runner.loop)
         token = WATCH.set(watch)
         try:
-            with watch.listening(bound):
-                yield watch
+            sync(runner.loop, watch.open, bound)
+            yield watch
         finally:
+            sync(runner.loop, watch.close)
             WATCH.reset(token)
+            runner.stop()  # type: ignore[no-untyped-call]
 
 
 def require_own_scheduler(execution: ExecutionConfig) -> bool:
@@ -148,15 +144,3 @@ def _bound(port: int) -> socket.socket:
             f"--watch-port {port}: {error.strerror} on {LOOPBACK}; name another port, or --watch alone for a free one"
         ) from error
     return found
-
-
-@contextmanager
-def _loop() -> Iterator[Any]:
-    """An event loop in its own thread."""
-    runner = LoopRunner()
-    with deaf_to_signals():
-        runner.start()  # type: ignore[no-untyped-call]
-    try:
-        yield runner.loop
-    finally:
-        runner.stop()  # type: ignore[no-untyped-call]

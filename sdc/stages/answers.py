@@ -154,17 +154,12 @@ def _sharpened(
 def keeping(checkpoint: Checkpoint) -> OnPart:
     """Save each finished part and report progress."""
 
-    def on_part(key: str, found: Arrays, progress: SharpProgress) -> None:
+    def on_part(key: str, found: Arrays, by: SharpProgress) -> None:
         checkpoint.write(key, found)
-        emit(STEP, describe_sharp(progress))
+        done = f"{by.parts_done:,} of {by.parts:,} units, {by.sharp:,} of {by.cells:,} cells sharp"
+        emit(STEP, f"sharp bounds: round {by.round} of at most {by.rounds}, {by.step}: {done}")
 
     return on_part
-
-
-def describe_sharp(progress: SharpProgress) -> str:
-    where = f"round {progress.round} of at most {progress.rounds}, {progress.step}"
-    done = f"{progress.parts_done:,} of {progress.parts:,} units, {progress.sharp:,} of {progress.cells:,} cells sharp"
-    return f"sharp bounds: {where}: {done}"
 
 
 def checkpoint_of(source: ResolvedInput, known: Knowledge, cells: Codes, seconds: float, say: Say) -> Checkpoint:

@@ -171,7 +171,9 @@ class Build:
 
     @cached_property
     def _config_digest(self) -> str:
-        own = _digest_of(self.config)
+        # exclude sections instead of listing them: a new section changes the digest
+        counted = sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"})
+        own = section_digest(self.config, *counted, defaults=False)
         return digest_of([own, self.again]) if self.again else own
 
     @cached_property
@@ -406,12 +408,6 @@ def open_build(
     named |= {} if workers is None else {"execution.workers": workers}
     build = Build(read_config(config, joined(settings or {}, named)))
     return build.anew() if again else build
-
-
-def _digest_of(config: BuildConfig) -> str:
-    # exclude sections instead of listing them: a new section changes the digest
-    counted = sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"})
-    return section_digest(config, *counted, defaults=False)
 
 
 def _outcome(error: BaseException) -> str:

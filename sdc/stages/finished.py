@@ -14,7 +14,6 @@ from sdc.model.errors import InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named
 from sdc.model.release import Release
-from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.paths import checked_path
@@ -146,7 +145,7 @@ def space_of_run(path: Path) -> QuerySpace:
         made.refutations.values(),
         widths=made.widths,
         table=source.table,
-        forbid=named("forbid", source.forbid, schema),
+        forbid=named("forbid", source.config.release.forbid, schema),
         hidden=source.build.hidden,
     )
     totals = source.config.totals
@@ -253,7 +252,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     return Comparison(
         _changed(_settings(one.config), _settings(other.config)),
         _changed(_table(one), _table(other)),
-        (_sub_tables(one), _sub_tables(other)),
+        (_found(one).sub_tables(one.table.schema), _found(other).sub_tables(other.table.schema)),
         _changed(_in_part(one), _in_part(other)),
         _lacking(one, other),
         _lacking(other, one),
@@ -271,10 +270,6 @@ def _opened(path: str | Path) -> ResolvedInput:
 def _found(source: ResolvedInput) -> Release:
     assert source.released is not None
     return source.released
-
-
-def _sub_tables(source: ResolvedInput) -> int:
-    return _found(source).sub_tables(source.table.schema)
 
 
 def _in_part(source: ResolvedInput) -> dict[str, Any]:
@@ -314,27 +309,18 @@ def _table(source: ResolvedInput) -> dict[str, Any]:
 
 def _lacking(source: ResolvedInput, other: ResolvedInput) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The largest released sub-tables of the other run that this one has not, and why; as many as are explained."""
+    own = source.table.schema
     names = [tuple(st.names(t, other.table.schema)) for t in _found(other).frontier]
-    lacking = [one for one in names if not _has(source, one)]
+    lacking = [one for one in names if not {*one} <= {*own.names} or st.named(one, own) not in _found(source)]
     return tuple((one, _why(source, one) if k < MOST_EXPLAINED else "") for k, one in enumerate(lacking))
-
-
-def _has(source: ResolvedInput, names: tuple[str, ...]) -> bool:
-    """Whether it has a sub-table that the other run names so."""
-    schema = source.table.schema
-    return not _unknown(names, schema) and st.named(names, schema) in _found(source)
-
-
-def _unknown(names: tuple[str, ...], schema: Schema) -> list[str]:
-    return [name for name in names if name not in schema.names]
 
 
 def _why(source: ResolvedInput, names: tuple[str, ...]) -> str:
     schema = source.table.schema
-    if unknown := _unknown(names, schema):
+    if unknown := [name for name in names if name not in schema.names]:
         return f"the table has no {', '.join(unknown)}"
     view = st.named(names, schema)
-    if not Constraints(forbid=named("forbid", source.forbid, schema)).allows(view):
+    if not Constraints(forbid=named("forbid", source.config.release.forbid, schema)).allows(view):
         return "release.forbid names it, or a sub-table within it"
     assert source.build is not None
     try:

@@ -7,7 +7,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +21,7 @@ from sdc.bounds.method import is_small
 from sdc.config.analysis import PosteriorConfig
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.config.methods import METHOD_OF
-from sdc.config.values import Objective
+from sdc.config.release import ReleaseConfig
 from sdc.data.child import limit_of
 from sdc.data.reader import room_of
 from sdc.execution.cluster import worker_memory, workers_of
@@ -58,6 +59,7 @@ from sdc.stages.stages import stages_of
 from sdc.stages.table import check_names
 from sdc.storage.parquet import write_table
 
+SECONDS = ("seconds", "seconds_at_most")
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
 START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
 # the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
@@ -66,28 +68,6 @@ PROGRAM_SECONDS = 0.08  # measured: of an at-risk cell of ten variables beside 6
 ASSESSMENTS = 3  # evaluations as long as an assessment: check the proof and bound every cell
 SAMPLE, PROPOSALS = 6, 2_000  # units of the widths; proposals
 QUESTIONS, LATER = 12, 8  # evaluations of a test run; the last ones are timed
-
-
-@dataclass(frozen=True)
-class StagePlan:
-    """The estimate for one stage.
-
-    status      "to do" or "to reuse"; reuse takes nothing
-    units       number of units for workers; 0 if this process does it alone
-    way         widths: "whole", or "partitions" if the table does not fit a worker; searches for feasible tables:
-                "whole", or "slices" above `release.cells_per_slice` cells
-    memory_mib  of the largest worker
-    seconds     wall time at the measured speed; None if not measured
-    seconds_at_most  if a search needs its whole budget, since evaluations get slower
-    """
-
-    name: str
-    status: str
-    units: int
-    way: str
-    memory_mib: int
-    seconds: float | None
-    seconds_at_most: float | None
 
 
 def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict[str, Any]:
@@ -109,8 +89,10 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     sweep = sweep_plan(table, floor=build.listing.floor, memory=own.sweep(table)[0])
     projection = _Projection(build, table, seconds, sweep, {} if quick else _tried(build, table, sweep, executor))
     stages = projection.stages()
-    needed = sum(map(projection.disk_mib, (stage.name for stage in stages if stage.status == "to do")))
-    free = _free_bytes(Path(build.config.output.folder)) // MIB
+    needed = sum(projection.disk_mib(stage["name"]) for stage in stages if stage["status"] == "to do")
+    # the build creates the folder, not the plan
+    folder = Path(build.config.output.folder).absolute()
+    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free // MIB
     if needed > free:
         raise SdcError(
             f"the build does not fit: it needs {needed:.1f} MiB of disk, {free} MiB are free in "
@@ -126,16 +108,15 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "floor": build.listing.floor,
         "most_listed": build.listing.most,
-        "stages": [asdict(stage) for stage in stages],
-        "memory_needed_mib": max(stage.memory_mib for stage in stages),
+        "stages": stages,
+        "memory_needed_mib": max(stage["memory_mib"] for stage in stages),
         "memory_allowed_mib": own.worker_may // MIB,
         "reader_limit_mib": limit_of(room_of(build.counting_memory)) // MIB,
         "here_needed_mib": own.here(table) // MIB,
         "here_allowed_mib": own.here_may // MIB,
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
-        "seconds": None if quick else round(sum(stage.seconds or 0.0 for stage in stages), 1),
-        "seconds_at_most": None if quick else round(sum(stage.seconds_at_most or 0.0 for stage in stages), 1),
+        **{of: None if quick else round(sum(stage[of] or 0.0 for stage in stages), 1) for of in SECONDS},
     }
 
 
@@ -145,13 +126,6 @@ def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
         return execution
     # one worker, to time single units
     return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // MIB}MiB")
-
-
-def _free_bytes(folder: Path) -> int:
-    """Return the free bytes of the folder's disk."""
-    # the build creates the folder, not the plan
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    return shutil.disk_usage(existing).free
 
 
 def _may_draw(config: BuildConfig) -> bool:
@@ -171,10 +145,18 @@ class _Projection:
     sweep: SweepPlan
     tried: Mapping[str, float]
 
-    def stages(self) -> list[StagePlan]:
-        """Return the stages; a stage is reused if its needs are reused and its outputs are complete."""
-        outputs: dict[str, str] = {}
-        plans: list[StagePlan] = []
+    def stages(self) -> list[dict[str, Any]]:
+        """Return the stages; a stage is reused if its needs are reused and its outputs are complete.
+
+        status      "to do" or "to reuse"; reuse takes nothing
+        units       number of units for workers; 0 if this process does it alone
+        way         widths: "whole", or "partitions" if the table does not fit a worker; searches for feasible tables:
+                    "whole", or "slices" above `release.cells_per_slice` cells
+        memory_mib  of the largest worker
+        seconds     wall time at the measured speed; None if not measured
+        seconds_at_most  if a search needs its whole budget, since evaluations get slower
+        """
+        outputs, plans = dict[str, str](), []
         for stage in stages_of(self.build.config):
             # a key contains the outputs of earlier stages, so a stage after a remade one
             # is remade too
@@ -189,21 +171,17 @@ class _Projection:
             plans.append(self._plan(stage.name, found is not None))
         return plans
 
-    def _plan(self, name: str, reused: bool) -> StagePlan:
-        seconds, most = (0.0, 0.0) if reused else self._seconds(name)
-        return StagePlan(
-            name,
-            "to reuse" if reused else "to do",
-            self._units(name),
-            self._way(name),
-            0 if reused else self._worker_bytes(name) // MIB,
-            round(seconds, 1) if self.tried or reused else None,
-            round(most, 1) if self.tried or reused else None,
-        )
-
-    def _worker_bytes(self, name: str) -> int:
+    def _plan(self, name: str, reused: bool) -> dict[str, Any]:
         sizes = {"table": WORKER_BYTES, "widths": WORKER_BYTES + self.sweep.bytes_per_unit}
-        return sizes.get(name) or self.build.needs.worker(self.table)
+        seconds = (0.0, 0.0) if reused else self._seconds(name)
+        return {
+            "name": name,
+            "status": "to reuse" if reused else "to do",
+            "units": self._units(name),
+            "way": self._way(name),
+            "memory_mib": 0 if reused else (sizes.get(name) or self.build.needs.worker(self.table)) // MIB,
+            **{of: round(s, 1) if self.tried or reused else None for of, s in zip(SECONDS, seconds, strict=True)},
+        }
 
     def _units(self, name: str) -> int:
         config, at_risk = self.build.config, len(self._at_risk)
@@ -244,7 +222,7 @@ class _Projection:
             return least, most + (self.build.config.seconds_to_sharpen or 0.0) / workers
         known = {
             "table": self.read_seconds,
-            "widths": START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers,
+            "widths": START_SECONDS + self.tried.get("widths", 0.0) * self.sweep.units / workers,
             "weighted": PROGRAM_SECONDS * len(self._at_risk) / workers,
         }
         return known.get(name, WRITE_SECONDS), known.get(name, WRITE_SECONDS)
@@ -258,8 +236,7 @@ class _Projection:
     def _chains_seconds(self, workers: int) -> float:
         annealing = self.build.config.release.annealing
         # chains run in parallel on the workers
-        rounds = -(-annealing.chains // workers) * annealing.steps
-        return rounds * self._seconds_of("annealing")
+        return -(-annealing.chains // workers) * annealing.steps * self.tried.get("annealing", 0.0)
 
     def _posterior_seconds(self, workers: int) -> tuple[float, float]:
         """Seconds of exact laws, and at most with sampling and repeated searches."""
@@ -267,14 +244,11 @@ class _Projection:
         laws = len(laws_of(section.laws, section.alpha, self.table.schema))
         # a chain discards half as much as it uses; shorter chains add up to at most the last
         longest = section.draws if section.error is None else 2 * max(section.draws, section.most_draws)
-        draws = -(-section.chains // workers) * (1.5 * longest) * self._seconds_of("draws")
+        draws = -(-section.chains // workers) * (1.5 * longest) * self.tried.get("draws", 0.0)
         again = section.refusals if self.table.schema.cells <= MAX_CELLS else 0
         each = self._chains_seconds(1) + self._evaluation_seconds(1, self._questions)[1]
         exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
         return laws * exact, laws * (exact + draws) + again * each / workers
-
-    def _seconds_of(self, kind: str) -> float:
-        return self.tried.get(kind, 0.0)
 
     @property
     def _questions(self) -> int:
@@ -286,13 +260,10 @@ class _Projection:
         return Constraints(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
 
     def _evaluation_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
-        """Seconds of evaluations at the measured speed, and of the whole budget on a reference core.
-
-        In small tables every evaluation is exact, without a budget.
-        """
+        """Seconds of evaluations at the measured speed, and of the whole budget on a reference core."""
         # an evaluation is mostly sequential
-        measured, budget = questions * self._seconds_of("questions"), min(most, self.build.config.release.seconds)
-        if is_small(self.table.schema):
+        measured, budget = questions * self.tried.get("questions", 0.0), min(most, self.build.config.release.seconds)
+        if is_small(self.table.schema):  # every evaluation is exact, without a budget
             return measured, measured
         return min(measured or math.inf, budget / workers), budget / workers
 
@@ -324,49 +295,37 @@ class _Projection:
 
 
 @dataclass(frozen=True)
-class UnitKind:
-    """What a test run measures: a kind of unit and its settings."""
+class Timed:
+    """The settings of the units that test runs measure."""
 
-    name: str
     criteria: Criteria
     threshold: int
     sweep: SweepPlan
-    cells_per_slice: int
-    breadth: int | None
-    objective: Objective
+    release: ReleaseConfig
 
 
 def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> dict[str, float]:
-    """Run one unit of each kind that the method has; return their seconds."""
-    release, searched = build.config.release, build.config.release.method != "decomposable" or build.config.curve
-    names = ["widths", *["annealing"] * bool("annealing" in METHOD_OF[release.method].settings or build.config.curve)]
-    names += ["questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
-    shared = (
-        build.criteria,
-        build.listing.floor,
-        sweep,
-        release.cells_per_slice,
-        release.first_dimension,
-        release.objective,
-    )
-    return {name: next(executor.run(timed_unit, table, [UnitKind(name, *shared)])) for name in names}
-
-
-def timed_unit(table: Table, kind: UnitKind) -> float:
-    """Return the seconds of one unit: a unit of the widths, a proposal, an evaluation or a draw."""
+    """Run one unit of each kind that the method has; return its seconds, each of one proposal, evaluation or draw."""
+    release, curve = build.config.release, build.config.curve is not None
+    kinds = {
+        "widths": (_widths, True),
+        "annealing": (_annealing, curve or "annealing" in METHOD_OF[release.method].settings),
+        "questions": (_questions, curve or release.method != "decomposable"),
+        "draws": (_draws, _may_draw(build.config)),
+    }
+    unit = Timed(build.criteria, build.listing.floor, sweep, release)
     # levels count as separate variables, which is not faster
-    return _KINDS[kind.name](table.flat, kind)
+    return {name: next(executor.run(timed, table.flat, [unit])) for name, (timed, is_used) in kinds.items() if is_used}
 
 
-def _widths(table: Table, kind: UnitKind) -> float:
+def _widths(table: Table, of: Timed) -> float:
     """Time units from all over the list, after the last one, which loads the kernels."""
-    if kind.threshold:
+    small = of.criteria.small_count
+    if of.threshold:
         places = range(len(table.schema))
-        above = [
-            Above(kind.criteria.small_count, kind.threshold, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places
-        ]
+        above = [Above(small, of.threshold, of.sweep.max_rows, 1 << v, st.full(v)) for v in places]
         return _mean_seconds(widths_above, table, above)
-    return _mean_seconds(widths_of_sub_lattice, table, [(kind.criteria.small_count, cut) for cut in kind.sweep.cuts])
+    return _mean_seconds(widths_of_sub_lattice, table, [(small, cut) for cut in of.sweep.cuts])
 
 
 def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
@@ -376,28 +335,24 @@ def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Se
     return sum(times[1:]) / len(times[1:])
 
 
-def _questions(table: Table, kind: UnitKind) -> float:
-    """Time the later evaluations of an extension by small sub-tables; the first ones fill caches.
-
-    The order by critical widths is not known yet; any order does.
-    """
-    if not len(table.at_risk(kind.criteria.small_count)):
+def _questions(table: Table, of: Timed) -> float:
+    """Time the later evaluations of an extension by small sub-tables, in any order; the first ones fill caches."""
+    if not len(table.at_risk(of.criteria.small_count)):
         return 0.0
     variables, ends = range(len(table.schema)), list[float]()
     small = [st.of(chosen) for size in (1, 2, 3) for chosen in combinations(variables, size)]
-    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criteria.floor), 0, 0)
-    evaluator = RiskEvaluator(
-        table, _known(table, NOTHING), kind.criteria, effort=Effort(cells_per_slice=kind.cells_per_slice)
-    )
-    constraints = Constraints(breadth=kind.breadth, questions=QUESTIONS)
+    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), of.criteria.floor), 0, 0)
+    effort = Effort(cells_per_slice=of.release.cells_per_slice)
+    evaluator = RiskEvaluator(table, _known(table, NOTHING), of.criteria, effort=effort)
+    constraints = Constraints(breadth=of.release.first_dimension, questions=QUESTIONS)
     OrderedSearch(evaluator, listed, lambda step: ends.append(time.process_time()), constraints).run()
     return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
 
 
-def _annealing(table: Table, kind: UnitKind) -> float:
-    if not len(table.at_risk(kind.criteria.small_count)):
+def _annealing(table: Table, of: Timed) -> float:
+    if not len(table.at_risk(of.criteria.small_count)):
         return 0.0
-    chain = AnnealingChain(_known(table, NOTHING), kind.criteria, objective=kind.objective)
+    chain = AnnealingChain(_known(table, NOTHING), of.criteria, objective=of.release.objective)
     try:
         # an untimed step loads the kernels and counts the first marginals
         state = chain.step(table, chain.init(table, 0), 1)
@@ -406,30 +361,23 @@ def _annealing(table: Table, kind: UnitKind) -> float:
     return _timed(chain.step, table, state, PROPOSALS) / PROPOSALS
 
 
-def _draws(table: Table, kind: UnitKind) -> float:
+def _draws(table: Table, of: Timed) -> float:
     """Time a draw given all pairs, where chains have more moves than under most releases.
 
     For large tables, time exchanges of records given pairs of neighbours; 0 if that is refused too.
     """
-    known = _known(table, _pairs(table))
-    try:
-        chains.check(table, known)
-    except ReleaseError:
-        return _records_draw(table)
-    space, state = chains.Space(table, known, law_of(SATURATED, table.schema)), np.ones(1, np.uint64)
-    space.proceed(state, 1)  # loads the kernel
-    return _timed(space.proceed, state, PROPOSALS) / PROPOSALS * space.proposals
-
-
-def _records_draw(table: Table) -> float:
-    known = _known(table, Release.of(3 << v for v in range(len(table.schema) - 1)))
-    rng, state = np.random.default_rng(0), np.ones(1, np.uint64)
-    try:
-        walk = Records(table, known, law_of(SATURATED, table.schema), rng)
-    except ReleaseError:
-        return 0.0
-    walk.advance(state, rng)  # loads the kernel
-    return _timed(walk.advance, state, rng)
+    rng, state, law = np.random.default_rng(0), np.ones(1, np.uint64), law_of(SATURATED, table.schema)
+    with suppress(ReleaseError):
+        chains.check(table, known := _known(table, _pairs(table)))
+        space = chains.Space(table, known, law)
+        space.proceed(state, 1)  # loads the kernel
+        return _timed(space.proceed, state, PROPOSALS) / PROPOSALS * space.proposals
+    with suppress(ReleaseError):
+        neighbours = Release.of(3 << v for v in range(len(table.schema) - 1))
+        walk = Records(table, _known(table, neighbours), law, rng)
+        walk.advance(state, rng)  # loads the kernel
+        return _timed(walk.advance, state, rng)
+    return 0.0
 
 
 def _known(table: Table, release: Release) -> Knowledge:
@@ -450,11 +398,3 @@ def _timed(work: Callable[..., Any], *given: Any) -> float:
     begun = time.process_time()
     work(*given)
     return time.process_time() - begun
-
-
-_KINDS = {
-    "widths": _widths,
-    "questions": _questions,
-    "annealing": _annealing,
-    "draws": _draws,
-}

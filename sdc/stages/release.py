@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from sdc import run_format as names
 from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.config.file import faults_of
 from sdc.config.given import require_names
@@ -45,23 +46,6 @@ from sdc.publish.signature import checker, descriptor, of_file, passed
 from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
-from sdc.run_format import (
-    ASSESSMENT,
-    ASSESSMENT_FILE,
-    CONFIDENTIAL_STATEMENT,
-    LEVELS,
-    METADATA,
-    RELEASE,
-    REPORT,
-    REVEALS,
-    SHA256,
-    SIGNED,
-    SUB_TABLE,
-    SUMS,
-    TIMESTAMP,
-    VERDICT,
-    WEIGHTED,
-)
 from sdc.search.best import FoundRelease
 from sdc.search.found import Found
 from sdc.stages.assemble import require_utility
@@ -78,9 +62,9 @@ from sdc.verify.run_folder import verify_release
 def publish(work: Work, into: Path) -> None:
     """Clear the release by its certificate, write the files and read them back."""
     build, executor = work.build, work.executor
-    config, made, report = build.config, build.made, build.folder.stage(REPORT) / PAGE
+    config, made, report = build.config, build.made, build.folder.stage(names.REPORT) / PAGE
     # the gate trusts only this file, and checks all of it
-    certificate = made.certificate(ASSESSMENT)
+    certificate = made.certificate(names.ASSESSMENT)
     if certificate.asked != made.found.release:
         raise ReleaseError("the certificate is for another release; nothing is released, run again")
     _require_not_refuted(build, report)
@@ -106,10 +90,10 @@ def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
 
     Errors as for publication.
     """
-    cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS), _texts(build)
+    cleared, texts = _cleared(build, build.made.certificate(names.ASSESSMENT), IN_PROCESS), _texts(build)
     unsigned = replace(texts, about=texts.about.model_copy(update={"signing_key": None}))
     found = differences(cleared, folder, build.config.name, unsigned)
-    return ((path, how) for path, how in found if path not in (*SIGNED, TIMESTAMP))
+    return ((path, how) for path, how in found if path not in (*names.SIGNED, names.TIMESTAMP))
 
 
 def _cleared(build: Build, certificate: Certificate, executor: Executor) -> Cleared:
@@ -161,7 +145,7 @@ def _weighted(build: Build) -> tuple[RecordWeights, WeightedCertificate] | None:
     """Return the weights and their certificate; ReleaseError if it is for another rounding."""
     if (totals := build.config.totals) is None:
         return None
-    shown = read_weighted(build.folder.stage(WEIGHTED), build.made.table.schema)
+    shown = read_weighted(build.folder.stage(names.WEIGHTED), build.made.table.schema)
     if shown.base != totals.round * UNIT:
         raise ReleaseError(f"the totals were judged for another rounding than {totals.round}; run again")
     return build.made.weights, shown
@@ -178,15 +162,15 @@ def unverified(build: Build, folder: Path, made: bool) -> str:
         known_anew(build.made.known, build.made.table, build.origin, build.config, build.head)
     except SdcError as error:
         return str(error)
-    rules = {**risk.recorded(), REVEALS: build.config.release.reveal_suppressed}
+    rules = {**risk.recorded(), names.REVEALS: build.config.release.reveal_suppressed}
     found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, rules)
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and build.policy is Policy.REFUSE:
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
     if not found.failures and unproven and not made:
         try:
-            _require_not_refuted(build, build.folder.stage(REPORT) / PAGE)
-            _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS)
+            _require_not_refuted(build, build.folder.stage(names.REPORT) / PAGE)
+            _cleared(build, build.made.certificate(names.ASSESSMENT), IN_PROCESS)
         except SdcError as error:
             return str(error)
     return "; ".join(found.failures)
@@ -198,7 +182,7 @@ def enter(build: Build, folder: Path, say: Say) -> None:
     try:
         _enter_ledger(build, folder)
     except BaseException:  # no release, no statement
-        (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
+        (build.folder.path / names.CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
         raise
 
 
@@ -208,19 +192,19 @@ def _write_statement(build: Build, folder: Path) -> None:
     It lies beside the stage folders, which are complete before there is a release.
     """
     if (key := signing_key(build.config.publication)) is None:
-        (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
+        (build.folder.path / names.CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
         return
     own, digests = build.folder, build.digests
-    assessed = own.stage(ASSESSMENT) / ASSESSMENT_FILE
+    assessed = own.stage(names.ASSESSMENT) / names.ASSESSMENT_FILE
     assessment = read_json(assessed)
-    verdict = {assessed: {what: assessment[what] for what in VERDICT}}
-    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE}))
+    verdict = {assessed: {what: assessment[what] for what in names.VERDICT}}
+    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {names.RELEASE}))
     files = (path for stage in stages for path in sorted(stage.rglob("*")))
     evidence = [of_file(path, path.relative_to(own.path).as_posix(), verdict.get(path)) for path in files]
     config = build.config.recorded(exclude={**ELSEWHERE, "server": True})
     by = [descriptor("config", digests["config"], config), descriptor("data", digests["data"])]
-    release = of_file(folder / SUMS, f"{RELEASE}/{SUMS}")
-    own.write_text(CONFIDENTIAL_STATEMENT, passed(key, [release, *evidence], [checker(digests["code"]), *by]))
+    release = of_file(folder / names.SUMS, f"{names.RELEASE}/{names.SUMS}")
+    own.write_text(names.CONFIDENTIAL_STATEMENT, passed(key, [release, *evidence], [checker(digests["code"]), *by]))
 
 
 def _enter_ledger(build: Build, folder: Path) -> None:
@@ -229,7 +213,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     if ledger is None:
         return
     about, hidden, made = build.config.publication, build.hidden, build.made
-    certificate, assessed = made.certificate(ASSESSMENT), made.assessed(build.config.risk.small_count)[0]
+    certificate, assessed = made.certificate(names.ASSESSMENT), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
     content = {
         "name": build.config.name,
@@ -238,9 +222,9 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "sub_tables": [st.names(element, made.table.schema) for element in public.frontier if element],
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
-        "folder": str(build.folder.stage(RELEASE).absolute()),
+        "folder": str(build.folder.stage(names.RELEASE).absolute()),
         "proof": save_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
-        "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
+        "metadata": names.SHA256 + hashlib.sha256((folder / names.METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
     }
     record_publication(content, ledger)
@@ -248,13 +232,13 @@ def _enter_ledger(build: Build, folder: Path) -> None:
 
 def _public(folder: Path, ledger: Ledger) -> dict[str, Any]:
     """Return what the files of a release reveal, read back from them; counts as keyed digests."""
-    about = read_json(folder / METADATA)
-    tables = read_published(folder) if any(one.get(SUB_TABLE) for one in about["resources"]) else []
+    about = read_json(folder / names.METADATA)
+    tables = read_published(folder) if any(one.get(names.SUB_TABLE) for one in about["resources"]) else []
     return {
         "records": about["records"],
         "tables": {one.label: ledger.keyed(one.digest) for one in tables},
         "categories": {v.name: v.categories for one in tables for v in one.table.schema.variables},
-        LEVELS: about.get(LEVELS, []),
+        names.LEVELS: about.get(names.LEVELS, []),
     }
 
 
@@ -302,9 +286,11 @@ def upload(build: Build, say: Say) -> str | None:
 def _whole(build: Build) -> Path:
     """Return the complete release; RunFolderError if it is not complete or another one was begun."""
     folder, records = build.folder, build.folder.records()
-    release = folder.stage(RELEASE)
+    release = folder.stage(names.RELEASE)
     planned = folder.manifest().planned
-    is_whole = records.keys() >= {*planned} and release.is_dir() and folder_digest(release) == records[RELEASE].output
+    is_whole = (
+        records.keys() >= {*planned} and release.is_dir() and folder_digest(release) == records[names.RELEASE].output
+    )
     if not is_whole:
         raise RunFolderError(f"{folder.path} is not complete, so nothing is uploaded; run the build again")
     return release
@@ -315,13 +301,13 @@ def _put(release: Path, url: str) -> None:
     files.invalidate_cache()
     own = {path.relative_to(release).as_posix(): path for path in release.rglob("*") if path.is_file()}
     there = {str(found).removeprefix(f"{place}/") for found in files.find(place)} - {""}
-    if SUMS in there:
-        if files.cat_file(f"{place}/{SUMS}") == own[SUMS].read_bytes():
+    if names.SUMS in there:
+        if files.cat_file(f"{place}/{names.SUMS}") == own[names.SUMS].read_bytes():
             return
         raise SdcError(f"output.upload = {url!r} has another release, which is never replaced; name another folder")
     if foreign := sorted(there - own.keys()):
         raise SdcError(f"output.upload = {url!r} has other files, such as {foreign[0]!r}; name an empty folder")
-    for name in [*sorted(own.keys() - {SUMS}), SUMS]:
+    for name in [*sorted(own.keys() - {names.SUMS}), names.SUMS]:
         files.put_file(str(own[name]), f"{place}/{name}")
         if files.cat_file(f"{place}/{name}") != own[name].read_bytes():
             raise SdcError(f"output.upload = {url!r} changes {name}; find out what changes files there")

@@ -130,7 +130,9 @@ def posterior(work: Work, into: Path) -> None:
     def on_law(found: Summary) -> None:
         finished.append(found)
         checkpoint.write("laws", {"laws": packed(kind, tuple(finished))})
-        work.say(_describe_law(found, posterior_config.threshold))
+        threshold = posterior_config.threshold
+        line = found.reason or f"by {found.engine}, {100 * found.identified(threshold):.2f} % identified"
+        work.say(f"posterior: {found.label}: {line}")
 
     all_laws = summaries(table, known, cells, laws, held, sampling, work.executor, on_law, tuple(finished))
     results.write_posteriors(all_laws, held, table.schema, into)
@@ -140,20 +142,9 @@ def posterior(work: Work, into: Path) -> None:
         else:
             again_by = build.settings(work.executor), build.config.release.method, release, posterior_config.refusals
             again = refusals(table, build.made.known, *again_by, found.suppressed_tables)
-        work.say(_describe_refusals(again))
+        line = again.reason or f"{again.alike} of {again.feasible_tables} tables lead to the same release"
+        work.say(f"posterior: refusals: {line}")
         results.write_refusals(again, into)
-
-
-def _describe_law(summary: Summary, threshold: float) -> str:
-    if summary.reason is not None:
-        return f"posterior: {summary.label}: {summary.reason}"
-    return f"posterior: {summary.label}: by {summary.engine}, {100 * summary.identified(threshold):.2f} % identified"
-
-
-def _describe_refusals(found: Refusals) -> str:
-    if found.reason is not None:
-        return f"posterior: refusals: {found.reason}"
-    return f"posterior: refusals: {found.alike} of {found.feasible_tables} tables lead to the same release"
 
 
 def posterior_settings(build: Build) -> list[Any]:

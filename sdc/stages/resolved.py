@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig, ExecutionConfig
-from sdc.config.features import BEFORE, FORBID, OF_WHOLE, REQUIRE
+from sdc.config.features import BEFORE, FORBID, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.old_keys import current_settings
-from sdc.config.release import PatternLike, ReleaseConfig
-from sdc.data.reading import TableLike, count_records, read_schema, table_of, zeros_of
-from sdc.data.source import open_source
+from sdc.config.release import PatternLike
+from sdc.data.reading import TableLike, count_records, table_of, zeros_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.feasible.witnesses import Witnesses, lifted
@@ -26,9 +24,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.model.fact import NO_FACTS, Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.labels import Labels
 from sdc.model.release import NOTHING, Release
-from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
@@ -40,7 +36,6 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.search.constraints import named as sub_tables
 from sdc.stages.build import Build, StageOutputs
@@ -62,6 +57,10 @@ class KnownRelease(Protocol):
 Public: TypeAlias = Knowledge | KnownRelease | Release | Sequence[str | Sequence[str]]
 """What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
 nothing is known. An empty list: nothing is public."""
+
+
+Patterns: TypeAlias = Mapping[str, Sequence[PatternLike] | None]
+"""Sub-tables by the option or setting that names them."""
 
 
 def release_of(table: Table, sub_tables: Release | Sequence[str | Sequence[str]]) -> Release:
@@ -170,7 +169,7 @@ class ResolvedInput:
         settings: Settings = NOTHING_SET,
         executor: Executor = IN_PROCESS,
         features: Sequence[str] = (),
-        named: Mapping[str, Sequence[PatternLike] | None] = MappingProxyType({}),
+        named: Patterns = NOTHING_SET,
     ) -> ResolvedInput:
         """Read a table, config or run; ConfigError for settings that a run's table cannot follow.
 
@@ -182,10 +181,10 @@ class ResolvedInput:
         """
         settings = current_settings(settings)
         if path.endswith(CONFIGS):
-            return _of_config(path, settings, executor, features, named)
+            return _of_config(path, settings, executor, named, *features)
         if "\0" not in path and len(path) < 3000 and is_run(found := run_at(Path(path))):
-            return _of_run(found, settings, features)
-        return _of_table(path, settings, executor, features, named)
+            return _of_run(found, settings, *features)
+        return _of_table(path, settings, executor, named, *features)
 
     def criteria(self) -> Criteria:
         """Return the criterion of settings or config; ConfigError if neither has a width."""
@@ -321,72 +320,28 @@ class ResolvedInput:
         return stage, certificate
 
     @property
-    def accepts_undecided(self) -> bool:
-        return Build(self.config).policy is Policy.OUTER
-
-    @property
-    def section(self) -> ReleaseConfig:
-        """Settings of the search."""
-        return self.config.release if self.build is None else self.build.settings().release
-
-    @property
-    def may_coarsen(self) -> bool:
-        """Whether a config like this may recode (`by: recoding`)."""
-        return self.build is None or self.config.may_coarsen
-
-    @property
-    def of_whole(self) -> tuple[str, ...]:
-        """Settings of the config that forbid suppressed tables."""
-        return () if self.build is None else tuple(name for name in OF_WHOLE if name in self.config.asked)
-
-    @property
     def budget(self) -> Budget:
         """Budget of proofs."""
         return Budget(self.config.release.seconds_per_cell, self.config.release.seconds)
 
-    @property
-    def publication(self) -> dict[str, Any]:
-        """The config's publication settings for `sdc.publish`."""
-        about = self.config.publication.model_dump(exclude_none=True)
-        return {**about, "labels": self.config.labels.model_dump(exclude_none=True)["variables"]}
 
-    @property
-    def labels(self) -> Labels:
-        """Labels of variables and categories."""
-        return self.config.labels.labels
-
-    @property
-    def forbid(self) -> Sequence[PatternLike]:
-        return self.config.release.forbid
-
-    @property
-    def one_way(self) -> Knowledge:
-        """Knowledge with the one-way sub-tables."""
-        return self.known.plus(Release.of(1 << variable for variable in range(len(self.table.schema))))
-
-
-def _require_named(named: Mapping[str, Sequence[PatternLike] | None], schema: Schema) -> None:
+def _require_named(build: Build, settings: Settings, named: Patterns) -> None:
+    """Raise InputError if the table lacks a variable of the named, required or forbidden sub-tables."""
+    constraints = {REQUIRE: build.config.release.require, FORBID: build.config.release.forbid}
+    named = {**named, **{key: patterns for key, patterns in constraints.items() if is_set(settings, key)}}
     for setting, patterns in named.items():
-        sub_tables(setting, patterns or (), schema)
+        if patterns:
+            sub_tables(setting, patterns, build.schema)
 
 
-def _of_table(
-    path: str,
-    settings: Settings,
-    executor: Executor,
-    features: Sequence[str],
-    named: Mapping[str, Sequence[PatternLike] | None],
-) -> ResolvedInput:
-    config = table_config(path, settings)
+def _of_table(path: str, settings: Settings, executor: Executor, named: Patterns, *features: str) -> ResolvedInput:
+    build = Build(table_config(path, settings))
+    config = build.config
     config.require(*features)
     config.require_used(settings)
-    source = open_source(path, config.table.expect, config.table.ignore)
-    named = {**named, **_constraints(config, settings)}
-    if any(named.values()):
-        _require_named(named, read_schema(source, config.table))
-    counted = count_records(source, config.table, executor)
-    known = Build(config).known_of(counted)
-    return ResolvedInput(path, counted.table, known, config, settings, weights=counted.weights)
+    _require_named(build, settings, named)
+    counted = count_records(build.source, config.table, executor)
+    return ResolvedInput(path, counted.table, build.known_of(counted), config, settings, weights=counted.weights)
 
 
 def table_config(path: str, settings: Settings) -> BuildConfig:
@@ -398,29 +353,18 @@ def table_config(path: str, settings: Settings) -> BuildConfig:
     return validated(BuildConfig, with_settings(content, settings), Path("table"), settings=[""])
 
 
-def _constraints(config: BuildConfig, settings: Settings) -> dict[str, Sequence[PatternLike]]:
-    constraints = {REQUIRE: config.release.require, FORBID: config.release.forbid}
-    return {key: named for key, named in constraints.items() if is_set(settings, key)}
-
-
-def _of_config(
-    path: str,
-    settings: Settings,
-    executor: Executor,
-    features: Sequence[str],
-    named: Mapping[str, Sequence[PatternLike] | None],
-) -> ResolvedInput:
+def _of_config(path: str, settings: Settings, executor: Executor, named: Patterns, *features: str) -> ResolvedInput:
     build = Build(read_config(path, settings))
     config = build.config
     config.require(*features)
     if not config.earlier and config.ledger is None:  # of whose levels only the table knows
-        _require_named({**named, **_constraints(config, settings)}, build.schema)
+        _require_named(build, settings, named)
     counted = build.counted(executor)
     table, known, origin = build.with_earlier(counted)
     return ResolvedInput(path, table, known, config, settings, replace(build, given=origin), weights=counted.weights)
 
 
-def _of_run(path: Path, settings: Settings, features: Sequence[str]) -> ResolvedInput:
+def _of_run(path: Path, settings: Settings, *features: str) -> ResolvedInput:
     if of_table := [key for key in settings if key.partition(".")[0] in ("table", *BEFORE)]:
         raise ConfigError(f"{path} is a run, whose table is made; leave out {', '.join(of_table)}")
     build = Build.of_run(path)

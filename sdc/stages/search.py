@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sdc.checkpoint import Checkpoint, packed, unpacked
+from sdc.checkpoint import packed, unpacked
 from sdc.config.build import BuildConfig
 from sdc.config.methods import SETTINGS_OF
 from sdc.config.release import ReleaseConfig
@@ -69,9 +69,13 @@ def search(work: Work, into: Path) -> None:
     watch = Watch(QuestionLines(emit_step), keep, lambda step: emit_step(describe_simulated(step, table.schema)))
     listening = heard(EventText(failures.append, *LOST), EXECUTION)
     with listening, interruptible(release, build.folder.path / f"{SEARCH}.ending") as deadline:
+        saved = checkpoint.found.get(ANNEALING)
+        chains = unpacked(SearchState, saved, "state")
+        if saved is not None and chains is None:
+            say("search: the checkpoint (annealing) is corrupt and is skipped")
         own = release_search(table, known, settings, build.made.widths, watch, deadline, checkpoint)
         try:
-            found = own.run(release.method, _chains_state(checkpoint, say), step)
+            found = own.run(release.method, chains, step)
         except NothingReleasableError as error:
             if failures and deadline.is_over:
                 raise CutShortError(failures[-1]) from error
@@ -79,15 +83,6 @@ def search(work: Work, into: Path) -> None:
         if failures and found.ended_after and not found.sub_tables:
             raise CutShortError(failures[-1])
         _write(found, build, into, say)
-
-
-def _chains_state(checkpoint: Checkpoint, say: Say) -> SearchState | None:
-    """Return the saved state of the chains; None if there is none."""
-    saved = checkpoint.found.get(ANNEALING)
-    state = unpacked(SearchState, saved, "state")
-    if saved is not None and state is None:
-        say("search: the checkpoint (annealing) is corrupt and is skipped")
-    return state
 
 
 def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:

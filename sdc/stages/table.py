@@ -32,7 +32,7 @@ from sdc.search.constraints import Constraints
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build, Say, Work, plain
 from sdc.storage.known import write_known
-from sdc.storage.parquet import PartedTable, open_parts, place_of, write_table
+from sdc.storage.parquet import open_parts, place_of, write_table
 from sdc.storage.results import write_widths
 from sdc.storage.run_folder import folder_digest, read_json, write_json
 from sdc.storage.runs import last_finished
@@ -172,7 +172,7 @@ def count(work: Work, into: Path) -> None:
 
 def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
     """Warn if there are a fifth fewer records than in the last finished run of the name: a part may be missing."""
-    last = last_finished(build.folder)
+    last = last_finished(build.folder.path.parent, build.folder.path.name)
     if last is None or not (last.stage(TABLE) / BAD_RECORDS).is_file():
         return
     records, before = (read_json(of / BAD_RECORDS)["records"] for of in (folder, last.stage(TABLE)))
@@ -198,23 +198,17 @@ def sweep(work: Work, into: Path) -> None:
     build, say = work.build, work.say
     table = build.made.table
     memory, apart = build.needs.sweep(table)
-    parts = _parts_of(build) if apart else None
+    folder = build.folder.stage(TABLE)
+    parts = open_parts(place_of(folder)) if apart else None
     if parts is not None:
+        if folder_digest(folder) != build.folder.records()[TABLE].output:  # workers must find it as it is now
+            raise InputError(f"{folder} was changed since it was written; run again to count the table")
         say(f"widths: the table does not fit a worker, so it is read in {len(parts.place.parts)} parts")
     widths = build.settings(work.executor).widths(table, memory, parts)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
     if cut := widths.cut(build.listing.floor):
         say(f"widths: {cut}")
     write_widths(widths, table.schema, into)
-
-
-def _parts_of(build: Build) -> PartedTable:
-    """Open the table's parts as workers must find them."""
-    folder = build.folder.stage(TABLE)
-    place = place_of(folder)
-    if folder_digest(folder) != build.folder.records()[TABLE].output:
-        raise InputError(f"{folder} was changed since it was written; run again to count the table")
-    return open_parts(place)
 
 
 def require_at_risk(build: Build, folder: Path, say: Say) -> None:

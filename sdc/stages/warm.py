@@ -51,20 +51,13 @@ BUDGET = {
 _turn, _warmed = threading.Lock(), set[tuple[str, bool]]()
 
 
-def made_up_tables(*, small: bool = False) -> tuple[Table, ...]:
-    """Return the generated tables, always the same."""
-    return tuple(_made_up(*shape) for shape in (SMALL if small else SMALL + LARGER))
-
-
-def _made_up(variables: int, categories: int, records: int) -> Table:
-    generator, names = np.random.default_rng(0), [str(category) for category in range(categories)]
-    schema = Schema(tuple(Variable(f"v{number}", tuple(names)) for number in range(variables)))
-    codes = np.minimum(generator.geometric(0.6, (records, variables)) - 1, categories - 1)
-    return Table.of(schema, codes)
-
-
-def known_of(table: Table) -> Knowledge:
-    return Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)
+def made_up_tables(*, small: bool = False) -> Iterator[Table]:
+    """Yield the generated tables, always the same."""
+    for variables, categories, records in SMALL if small else SMALL + LARGER:
+        generator, names = np.random.default_rng(0), tuple(map(str, range(categories)))
+        schema = Schema(tuple(Variable(f"v{number}", names) for number in range(variables)))
+        codes = np.minimum(generator.geometric(0.6, (records, variables)) - 1, categories - 1)
+        yield Table.of(schema, codes)
 
 
 def warm_build(method: str | None, limit: PosteriorLimit | None = None, *, small: bool = False) -> None:
@@ -78,8 +71,9 @@ def warm_build(method: str | None, limit: PosteriorLimit | None = None, *, small
     for table in made_up_tables(small=small):
         widths = settings.widths(table)
         if method is not None:
+            known = Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)
             with suppress(ReleaseError):  # the result does not matter
-                release_search(table, known_of(table), settings, widths).run(release.method)
+                release_search(table, known, settings, widths).run(release.method)
 
 
 def warm_once(method: str, schema: Schema) -> None:

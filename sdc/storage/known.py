@@ -154,31 +154,29 @@ def read_parts(document: SuppressedTablesDocument, schema: Schema, path: Path) -
         for fact in facts:
             fact.check(schema)
         how = {one.view: one for one in document.rounded}
-        tables = tuple(_part(fact, how.get(fact.view), schema) for fact in facts)
-        return SuppressedTables(Release.of(document.beside), tables)
+        tables = list[SuppressedTable]()
+        for fact in facts:
+            if (to := how.get(fact.view)) is None:
+                tables.append(SuppressedTable(fact))
+                continue
+            counts = SuppressedTable(fact, to.base).rounded(schema)
+            tables.append(SuppressedTable.rounded_to(fact.view, counts, to.base, to.margins, schema, fact.source))
+        return SuppressedTables(Release.of(document.beside), tuple(tables))
     except (InputError, ValueError, OverflowError) as error:
         raise corrupt(path, error) from error
 
 
-def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> SuppressedTable:
-    if told is None:
-        return SuppressedTable(fact)
-    counts = SuppressedTable(fact, told.base).rounded(schema)
-    return SuppressedTable.rounded_to(fact.view, counts, told.base, told.margins, schema, fact.source)
-
-
 def _facts(documents: Sequence[_FactDocument], schema: Schema, path: Path, file: str) -> tuple[Fact, ...]:
-    return tuple(_fact(document, schema, path, file.format(number)) for number, document in enumerate(documents))
-
-
-def _fact(document: _FactDocument, schema: Schema, path: Path, name: str) -> Fact:
-    file, between = path.with_name(name), None
-    if document.between:
-        cells, numbers = read_cells(file, _inside(document.view, schema), OF_KNOWN_CELLS)
-        if len(cells) != document.between:
-            raise corrupt(path, f"{name} has {len(cells)} cells, {document.between} are claimed")
-        between = CellIntervals(cells, numbers[LOW], numbers[HIGH])
-    return Fact(document.view, document.universe, between, document.source)
+    found = list[Fact]()
+    for number, one in enumerate(documents):
+        name, between = file.format(number), None
+        if one.between:
+            cells, numbers = read_cells(path.with_name(name), _inside(one.view, schema), OF_KNOWN_CELLS)
+            if len(cells) != one.between:
+                raise corrupt(path, f"{name} has {len(cells)} cells, {one.between} are claimed")
+            between = CellIntervals(cells, numbers[LOW], numbers[HIGH])
+        found.append(Fact(one.view, one.universe, between, one.source))
+    return tuple(found)
 
 
 def _inside(view: SubTable, schema: Schema) -> Schema:

@@ -59,7 +59,9 @@ def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
     written = []
     for part, (start, stop) in enumerate(pairwise(edges)):
         name, counts = PART.format(part), table.counts[start:stop]
-        _write_parquet(folder / name, _arrow(table.schema, table.codes[start:stop], counts))
+        axes = named_columns(_axes(table.schema), table.codes[start:stop])
+        with replacing(folder / name) as temporary:
+            pq.write_table(pa.table({**axes, COUNT: pa.array(counts, pa.int64())}), temporary, **FORM)
         written.append({"name": name, "cells": len(counts), "total": int(counts.sum())})
     _write_schema(folder, table, parts=written)
 
@@ -82,13 +84,12 @@ def read_written_table(folder: str | Path) -> Table:
         _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
     give_back()
     table = Table(schema, codes, counts)
-    # the digest also detects exchanged parts and changed codes
-    _check_digest(table, recorded, folder)
+    if table.digest != recorded["digest"]:  # parts were exchanged, or codes changed
+        raise InputError(
+            f"{folder} is corrupt: its table has the digest {table.digest[:12]}, {SCHEMA} records "
+            f"{recorded['digest'][:12]}; write the table again"
+        )
     return table
-
-
-def _arrow(schema: Schema, codes: Codes, counts: Counts) -> pa.Table:
-    return pa.table({**named_columns(_axes(schema), codes), COUNT: pa.array(counts, pa.int64())})
 
 
 def _axes(schema: Schema) -> list[Variable]:
@@ -101,11 +102,6 @@ def named_columns(variables: Sequence[Variable], codes: Codes) -> dict[str, pa.D
         variable.name: pa.DictionaryArray.from_arrays(pa.array(column.astype(np.int32)), pa.array(variable.categories))
         for variable, column in zip(variables, codes.T, strict=True)
     }
-
-
-def _write_parquet(path: Path, content: pa.Table) -> None:
-    with replacing(path) as temporary:
-        pq.write_table(content, temporary, **FORM)
 
 
 def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.ParquetFile:
@@ -150,14 +146,6 @@ def _codes(column: pa.ChunkedArray, variable: Variable, path: Path) -> Codes:
     # by name: a rewritten file may have another order of categories
     final: Codes = np.array(codes, np.uint16)[encoded.indices.to_numpy()]
     return final
-
-
-def _check_digest(table: Table, recorded: Mapping[str, Any], folder: Path) -> None:
-    if table.digest != recorded["digest"]:
-        raise InputError(
-            f"{folder} is corrupt: its table has the digest {table.digest[:12]}, {SCHEMA} records "
-            f"{recorded['digest'][:12]}; write the table again"
-        )
 
 
 # Part by part
@@ -386,15 +374,6 @@ def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDA
 # Columns of results
 
 
-def table_columns(table: Table) -> Columns:
-    """Return category names of each variable and counts, one row per non-zero cell."""
-    named = {
-        variable.name: np.array(variable.categories, object)[codes]
-        for variable, codes in zip(_axes(table.schema), table.codes.T, strict=True)
-    }
-    return {**named, COUNT: table.counts}
-
-
 def write_columns(
     path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]], metadata: Mapping[str, str] | None = None
 ) -> None:
@@ -421,16 +400,14 @@ def read_columns(path: str | Path, only: Sequence[str] | None = None) -> tuple[C
 
     InputError if they cannot be read, KeyError for a missing column.
     """
-    content = _read_parquet(Path(path), only)
+    with _corrupt_if(Path(path)):
+        content = _open_parquet(Path(path)).read(only)
     if only and (lacking := [name for name in only if name not in content.column_names]):
         raise KeyError(lacking[0])
-    columns = {name: _as_numpy(content.column(name)) for name in content.column_names}
+    named = ((name, content.column(name)) for name in content.column_names)
+    columns = {name: np.array(c.to_pylist(), object) if c.null_count else c.to_numpy() for name, c in named}
     metadata = content.schema.metadata or {}
     return columns, {key.decode(): value.decode() for key, value in metadata.items()}
-
-
-def _as_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    return np.array(column.to_pylist(), object) if column.null_count else column.to_numpy()
 
 
 def write_cells(
@@ -471,11 +448,6 @@ def write_csv(path: str | Path, columns: Mapping[str, Sequence[Any] | npt.NDArra
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
-
-
-def _read_parquet(path: Path, only: Sequence[str] | None = None) -> pa.Table:
-    with _corrupt_if(path):
-        return _open_parquet(path).read(only)
 
 
 def _open_parquet(path: Path) -> pq.ParquetFile:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sdc import run_format as names
 from sdc.feasible.differences import Differences
 from sdc.feasible.witnesses import Witnesses, lifted
 from sdc.model.documents import corrupt, typed
@@ -24,16 +25,6 @@ from sdc.model.table import Table
 from sdc.paths import require_own
 from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation, refutation_facts
-from sdc.run_format import (
-    CHANGE,
-    DIFFERENCE,
-    NAME,
-    OF_DIFFERENCES,
-    REFUTATIONS,
-    REFUTATIONS_FILE,
-    REFUTATIONS_FORMAT,
-    SHA256,
-)
 from sdc.storage.certificate import Certificate, starts
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import read_format, write_json
@@ -76,20 +67,20 @@ def save_proof(folder: Path, certificate: Certificate, table: Table, proven: boo
     width = certificate.min_width if proven else 0
     metadata = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
     new = folder / f".new.{os.getpid()}"
-    write_columns(new, {**columns, DIFFERENCE: found.of, CHANGE: found.changes}, metadata)
+    write_columns(new, {**columns, names.DIFFERENCE: found.of, names.CHANGE: found.changes}, metadata)
     with new.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     sync(new)
     new.rename(folder / FILE.format(digest))
     sync(folder, folder.parent)
-    return SHA256 + digest
+    return names.SHA256 + digest
 
 
 def read_proofs(folder: Path, entries: Iterable[tuple[int, str]], small_count: int, min_width: int) -> SavedProofs:
     """Read the proofs of entries, newest first, up to one with a criterion at least as strict."""
     found, lacking = list[Differences](), list[str]()
     for number, digest in entries:
-        path = folder / FILE.format(digest.removeprefix(SHA256))
+        path = folder / FILE.format(digest.removeprefix(names.SHA256))
         try:
             differences, criterion = _read(path, digest)
         except InputError as error:
@@ -107,15 +98,15 @@ def _read(path: Path, digest: str) -> tuple[Differences, tuple[int, int]]:
     if not path.is_file():
         raise InputError(f"its proof {path} is missing; restore the file")
     with path.open("rb") as file:
-        same = SHA256 + hashlib.file_digest(file, "sha256").hexdigest() == digest
+        same = names.SHA256 + hashlib.file_digest(file, "sha256").hexdigest() == digest
     if not same:
         raise InputError(f"its proof {path} was changed; restore the file")
     columns, metadata = read_columns(path)
     if metadata.get("format") != FORMAT:
         raise InputError(f"its proof {path} is of another version of sdc; use the one that wrote it")
     try:
-        axes = [columns[f"axis {number}"] for number in range(len(columns) - len(OF_DIFFERENCES))]
-        found = Differences(starts(columns[DIFFERENCE], path), np.stack(axes, axis=1), columns[CHANGE])
+        axes = [columns[f"axis {number}"] for number in range(len(columns) - len(names.OF_DIFFERENCES))]
+        found = Differences(starts(columns[names.DIFFERENCE], path), np.stack(axes, axis=1), columns[names.CHANGE])
         return found, (int(metadata["small_count"]), int(metadata["min_width"]))
     except (LookupError, ValueError) as error:
         raise InputError(f"its proof {path} is not a proof ({error}); restore the file") from error
@@ -127,13 +118,13 @@ _ALL = tuple[Refutation, ...]
 def write_refutations(found: Iterable[Refutation], table: Table, criteria: Criteria, folder: Path) -> None:
     """Write the refutations that steps of a search name, of this table and criterion."""
     content = {
-        "format": REFUTATIONS_FORMAT,
+        "format": names.REFUTATIONS_FORMAT,
         "table": table.digest,
         "small_count": criteria.small_count,
         "min_width": criteria.floor,
-        REFUTATIONS: [refutation_facts(one, table.schema) for one in found],
+        names.REFUTATIONS: [refutation_facts(one, table.schema) for one in found],
     }
-    write_json(folder / REFUTATIONS_FILE, content)
+    write_json(folder / names.REFUTATIONS_FILE, content)
 
 
 def read_refutations(folder: Path, table: Table) -> dict[str, Refutation]:
@@ -141,14 +132,14 @@ def read_refutations(folder: Path, table: Table) -> dict[str, Refutation]:
 
     RunFolderError if the file is missing, corrupt, of another table, or has one under a wrong name.
     """
-    path = folder / REFUTATIONS_FILE
-    content = read_format(path, REFUTATIONS_FORMAT, "it has the proofs of the search's refusals")
+    path = folder / names.REFUTATIONS_FILE
+    content = read_format(path, names.REFUTATIONS_FORMAT, "it has the proofs of the search's refusals")
     if content.get("table") != table.digest:
         raise corrupt(path, "it is of another table")
-    metadata = content.get(REFUTATIONS)
+    metadata = content.get(names.REFUTATIONS)
     listed: list[Any] = metadata if isinstance(metadata, list) else []
-    names = [one.pop(NAME, None) for one in listed if isinstance(one, dict)]
+    stated = [one.pop(names.NAME, None) for one in listed if isinstance(one, dict)]
     found = typed(_ALL, metadata, path, table.schema)
-    if other := next((name for name, one in zip(names, found, strict=True) if name != one.name), None):
+    if other := next((name for name, one in zip(stated, found, strict=True) if name != one.name), None):
         raise corrupt(path, f"{other} does not match its content")
     return {one.name: one for one in found}

@@ -94,7 +94,11 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder, with a log; errors as `alone`."""
         with self.alone(), heard(EventLog(self.path / LOG)):
-            self._remove_leftovers()
+            with _on_disk(self.path, "what a dead run left"):  # the folder is held, so none of it is in use
+                for left in self.path.glob(".*.unfinished"):
+                    shutil.rmtree(left)
+                for left in self.path.glob(".*.tmp"):
+                    left.unlink()
             yield
 
     @contextmanager
@@ -133,14 +137,6 @@ class RunFolder:
 
     def events(self) -> list[dict[str, Any]]:
         return read_events(self.path / LOG)
-
-    def _remove_leftovers(self) -> None:
-        with _on_disk(self.path, "what a dead run left"):
-            # the folder is held, so none of these is in use
-            for left in self.path.glob(".*.unfinished"):
-                shutil.rmtree(left)
-            for left in self.path.glob(".*.tmp"):
-                left.unlink()
 
     @contextmanager
     def writing(self, name: str, *, public: bool = False) -> Iterator[Path]:
@@ -200,7 +196,7 @@ class RunFolder:
         """Write the manifest with the complete stages; folders of other stages are removed."""
         known = self.records()
         records = [known[name] for name in manifest.planned if name in known]
-        whole = tuple(record for record in records if self._made_with(record.name, record.key))
+        whole = tuple(record for record in records if self.whole(record.name, record.key))
         # before the manifest: an unrecorded stage must not be readable. A release that may be public stays; a run
         # that finds it reports the problem
         for name in set(manifest.planned) - {record.name for record in whole} - {RELEASE}:
@@ -213,9 +209,17 @@ class RunFolder:
         records = {**self.records(), record.name: record}
         self.write_manifest(replace(self.manifest(), stages=tuple(records.values())))
 
-    def whole(self, name: str) -> StageRecord | None:
-        """Return the record of a complete stage of any version, or None."""
-        return self._made_with(name, None)
+    def whole(self, name: str, key: str | None = None) -> StageRecord | None:
+        """Return the record of a complete stage with this key, or of any version; None if there is none."""
+        try:
+            record = self.records().get(name)
+            if record is None or key not in (None, record.key) or not self.stage(name).is_dir():
+                return None
+            # every byte is checked
+            return record if folder_digest(self.stage(name)) == record.output else None
+        # any error: the stage is made again
+        except (RunFolderError, OSError):
+            return None
 
     def finds(self, name: str, key: str) -> str | None:
         """Return the digest of the outputs that `adopt` would reuse; nothing is changed."""
@@ -237,8 +241,14 @@ class RunFolder:
 
     def _takes_over(self, other: RunFolder, record: StageRecord, holds: Callable[[Path], bool]) -> bool:
         """Copy another build's stage, unless it was changed meanwhile or is not valid."""
+        source = other.stage(record.name)
         with suppress(_GoneError), self.writing(record.name, public=record.name == RELEASE) as folder:
-            _copy(other.stage(record.name), folder)
+            try:
+                shutil.copytree(source, folder, dirs_exist_ok=True, symlinks=True)
+            except OSError as error:
+                if source.exists():
+                    raise
+                raise _GoneError from error
             # check the copy: the other run may change its stage meanwhile
             if folder_digest(folder) != record.output or not holds(folder):
                 raise _GoneError
@@ -248,27 +258,15 @@ class RunFolder:
 
     def _whole(self, name: str, key: str) -> Iterator[tuple[RunFolder, StageRecord]]:
         """Yield builds that have a complete stage with this key, this one first."""
-        if (record := self._made_with(name, key)) is not None:
+        if (record := self.whole(name, key)) is not None:
             yield self, record
         # in fixed order, for reproducible reuse
         for other in sorted(os.listdir(self.path.parent)) if self.path.parent.is_dir() else ():
             is_run = other != self.path.name and not other.startswith(".")
             if is_run and key in _keys_in(f"{self.path.parent}/{other}/{MANIFEST}"):
                 folder = RunFolder(self.path.parent / other)
-                if (record := folder._made_with(name, key)) is not None:
+                if (record := folder.whole(name, key)) is not None:
                     yield folder, record
-
-    def _made_with(self, name: str, key: str | None) -> StageRecord | None:
-        """Return the record of a complete stage with this key, or any key."""
-        try:
-            record = self.records().get(name)
-            if record is None or key not in (None, record.key) or not self.stage(name).is_dir():
-                return None
-            # every byte is checked
-            return record if folder_digest(self.stage(name)) == record.output else None
-        # any error: the stage is made again
-        except (RunFolderError, OSError):
-            return None
 
 
 @contextmanager
@@ -287,15 +285,6 @@ def _on_disk(folder: Path, what: str) -> Iterator[None]:
 
 class _GoneError(Exception):
     """Another build's stage does not match its manifest (any more)."""
-
-
-def _copy(source: Path, target: Path) -> None:
-    try:
-        shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True)
-    except OSError as error:
-        if source.exists():
-            raise
-        raise _GoneError from error
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -85,11 +85,13 @@ class Run:
     @property
     def status(self) -> dict[str, Any]:
         """All facts of a run as JSON values, by stage: times as above, memory in MiB."""
-        records = {record.name: record for record in self.stages}
+        records, measured = {record.name: record for record in self.stages}, ("seconds", "driver_mib", "worker_mib")
+        to_do = {"status": "to do", **dict.fromkeys(measured)}
+        stages = (picked(records[n], "status", *measured) if n in records else to_do for n in self.planned)
         ended = self.last("run started", "run ended")
         return {
             **self.facts,
-            "stages": [_stage_facts(name, records.get(name)) for name in self.planned],
+            "stages": [{"name": name, **facts} for name, facts in zip(self.planned, stages, strict=True)],
             "checkpoints": [name for name in self.planned if self.folder.parts(name).exists()],
             "running": self._at_work() if self.state == "running" else None,
             "error": ended.get("text") if ended is not None else None,
@@ -111,15 +113,6 @@ class Run:
         return {**holder, "since": begun.get("time"), **stage, "progress": progress or None}
 
 
-def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
-    measured = ("seconds", "driver_mib", "worker_mib")
-    return (
-        {"name": name, "status": "to do", **dict.fromkeys(measured)}
-        if record is None
-        else picked(record, "name", "status", *measured)
-    )
-
-
 def require_run(path: Path) -> None:
     """Raise RunFolderError if the path is not a run folder, with a suggestion below it or below runs/."""
     if is_run(path):
@@ -135,15 +128,8 @@ def is_run(path: Path) -> bool:
 
 def run_at(path: Path) -> Path:
     """Return a run folder: the path itself, or the last finished run in a folder of one name."""
-    if is_run(path):
-        return path
-    finished = [run for run in map(read_run, _run_folders(path)) if run.state == "finished"]
-    return max(finished, key=lambda run: run.started).folder.path if finished else path
-
-
-def _run_folders(folder: Path) -> Iterator[Path]:
-    """Yield the run folders in a folder; hidden ones are being written or removed."""
-    return (manifest.parent for manifest in folder.glob(f"[!.]*/{MANIFEST}"))
+    found = None if is_run(path) else last_finished(path)
+    return path if found is None else found.path
 
 
 def read_run(path: Path) -> Run:
@@ -199,16 +185,17 @@ def _written(path: Path) -> float:
         return 0.0
 
 
-def last_finished(folder: RunFolder) -> RunFolder | None:
-    """Return the finished run of this name that started last."""
-    if not folder.path.parent.is_dir():
+def last_finished(runs: Path, but: str = "") -> RunFolder | None:
+    """Return the finished run in a folder of one name that started last, except one; hidden ones are incomplete."""
+    try:
+        names = [name for name in os.listdir(runs) if name != but and not name.startswith(".")]
+    except OSError:
         return None
     # only one or two of thousands of runs are read in full
-    names = [name for name in os.listdir(folder.path.parent) if name != folder.path.name and not name.startswith(".")]
-    begun = {name: started for name in names if (started := _last_begun(f"{folder.path.parent}/{name}"))}
+    begun = {name: started for name in names if (started := _last_begun(f"{runs}/{name}"))}
     for name in sorted(begun, key=begun.__getitem__, reverse=True):
         with suppress(RunFolderError, OSError):
-            if (run := read_run(folder.path.parent / name)).state == "finished":
+            if (run := read_run(runs / name)).state == "finished":
                 return run.folder
     return None
 

@@ -34,20 +34,13 @@ def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
             # created under its lock, so that other runs do not remove it
             folder.mkdir(mode=0o700)
             folder.chmod(mode)  # whatever the umask
-            with _removed_with_this_process(folder):
+            # in its own session: signals to this process group must not end it
+            command = [sys.executable, "-I", "-S", "-c", _WATCH, str(folder)]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
                 yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             _lock_of(folder).unlink(missing_ok=True)
-
-
-@contextmanager
-def _removed_with_this_process(folder: Path) -> Iterator[None]:
-    """Remove the folder when this process ends."""
-    command = [sys.executable, "-I", "-S", "-c", _WATCH, str(folder)]
-    # in its own session: signals to this process group must not end it
-    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
-        yield
 
 
 def _lock_of(folder: Path) -> Path:

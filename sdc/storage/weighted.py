@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sdc import run_format as names
 from sdc.feasible.differences import Differences
 from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
@@ -18,19 +19,6 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.run_format import (
-    CHANGE,
-    LARGEST,
-    LEAST,
-    OF_PAIRS,
-    PAIR,
-    PAIRS,
-    SHIFT,
-    SUM,
-    WEIGHTED_FILE,
-    WEIGHTED_FORMAT,
-    WEIGHTS,
-)
 from sdc.storage.certificate import starts
 from sdc.storage.parquet import read_cells, read_columns, write_cells, write_columns
 from sdc.storage.run_folder import read_format, write_json
@@ -50,16 +38,20 @@ class _WeightedDocument:
 
 
 def write_weights(weights: RecordWeights, folder: Path) -> None:
-    columns = {SUM: weights.totals, LEAST: weights.least, LARGEST: weights.largest}
-    write_columns(folder / WEIGHTS, columns)
+    columns = {names.SUM: weights.totals, names.LEAST: weights.least, names.LARGEST: weights.largest}
+    write_columns(folder / names.WEIGHTS, columns)
 
 
 def read_weights(folder: Path, table: Table) -> RecordWeights:
     """Read the weights; InputError if they are missing, corrupt or of another table."""
-    columns, _ = read_columns(folder / WEIGHTS)
-    if {name: column.dtype for name, column in columns.items()} != dict.fromkeys((SUM, LEAST, LARGEST), np.int64):
-        raise InputError(f"{folder / WEIGHTS} is corrupt: its columns are not those of weights; run the build again")
-    weights = RecordWeights(columns[SUM], columns[LEAST], columns[LARGEST])
+    columns, _ = read_columns(folder / names.WEIGHTS)
+    if {name: column.dtype for name, column in columns.items()} != dict.fromkeys(
+        (names.SUM, names.LEAST, names.LARGEST), np.int64
+    ):
+        raise InputError(
+            f"{folder / names.WEIGHTS} is corrupt: its columns are not those of weights; run the build again"
+        )
+    weights = RecordWeights(columns[names.SUM], columns[names.LEAST], columns[names.LARGEST])
     weights.check(table)
     return weights
 
@@ -67,21 +59,21 @@ def read_weights(folder: Path, table: Table) -> RecordWeights:
 def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Path) -> None:
     """Write both files; equal certificates give equal bytes."""
     pairs = certificate.pairs
-    numbers = {PAIR: pairs.moves.of, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts}
-    write_cells(folder / PAIRS, schema, pairs.moves.cells, numbers)
+    numbers = {names.PAIR: pairs.moves.of, names.CHANGE: pairs.moves.changes, names.SHIFT: pairs.shifts}
+    write_cells(folder / names.PAIRS, schema, pairs.moves.cells, numbers)
     fields = certificate.table_digest, certificate.base, certificate.totals, certificate.withheld, len(pairs)
     content = plain(_WeightedDocument, _WeightedDocument(*fields), schema)
-    write_json(folder / WEIGHTED_FILE, {"format": WEIGHTED_FORMAT, **content})
+    write_json(folder / names.WEIGHTED_FILE, {"format": names.WEIGHTED_FORMAT, **content})
 
 
 def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
     """Read both files; RunFolderError or InputError if they are missing or corrupt."""
-    path = folder / WEIGHTED_FILE
-    content = read_format(path, WEIGHTED_FORMAT, "it has the proof of releasable totals")
+    path = folder / names.WEIGHTED_FILE
+    content = read_format(path, names.WEIGHTED_FORMAT, "it has the proof of releasable totals")
     found = typed(_WeightedDocument, content, path, schema)
-    cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
-    start = starts(numbers[PAIR], folder / PAIRS)
+    cells, numbers = read_cells(folder / names.PAIRS, schema, names.OF_PAIRS)
+    start = starts(numbers[names.PAIR], folder / names.PAIRS)
     if len(start) - 1 != found.pairs:
-        raise corrupt(path, f"{PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
-    pairs = Pairs(Differences(start, cells, numbers[CHANGE]), numbers[SHIFT])
+        raise corrupt(path, f"{names.PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
+    pairs = Pairs(Differences(start, cells, numbers[names.CHANGE]), numbers[names.SHIFT])
     return WeightedCertificate(found.table, found.round, found.totals, found.withheld, pairs)

@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from sdc.executor import IN_PROCESS, Executor
+from sdc.model.table import Table
+from sdc.run_format import COUNT
 from sdc.stages.build import Build, Say, open_build
 from sdc.stages.stages import STAGES, run_all, stages_of
+from sdc.storage.parquet import write_csv
 from sdc.storage.run_folder import folder_digest, write_json
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -29,6 +33,18 @@ PUBLISHED = BESIDE | {f"{stem}.{suffix}" for stem in STEMS for suffix in ("csv",
 ANNEALED = {"method": "decomposable", "annealing": {"steps": 2000, "rounds": 5, "patience": 0, "chains": 2}}
 BEST = {**ANNEALED, "method": "best"}
 EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
+
+
+def table_columns(table: Table) -> dict[str, Any]:
+    """The category names of each variable and the counts, a row for each cell with records."""
+    axes = [table.schema.variables[axis] for axis in table.schema.axes]
+    named = zip(axes, table.codes.T, strict=True)
+    return {v.name: np.array(v.categories, object)[codes] for v, codes in named} | {COUNT: table.counts}
+
+
+def write_counts(file: Path, table: Table) -> None:
+    """Write a table as a CSV file of counted cells."""
+    write_csv(file, table_columns(table))
 
 
 def written(folder: Path, name: str = "build", /, **sections: Any) -> Path:

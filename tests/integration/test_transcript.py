@@ -95,8 +95,7 @@ def test_release_takes_every_setting(folder: Path, method: str) -> None:
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
     subject = ResolvedInput.open(str(config))
-    assert subject.section.annealing == open_build(config).settings().release.annealing
-    assert not subject.accepts_undecided
+    assert subject.config.release.annealing == open_build(config).settings().release.annealing
 
 
 def test_assess_and_bounds(folder: Path, said: Say) -> None:

@@ -18,8 +18,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model.table import Table
 from sdc.risk.effort import Budget
 from sdc.search.best import FoundRelease
-from sdc.storage.parquet import table_columns, write_csv
-from tests.helpers.builds import BESIDE, BY_NAME, CZECH_YAML, PUBLISHED, write_czech
+from tests.helpers.builds import BESIDE, BY_NAME, CZECH_YAML, PUBLISHED, write_counts, write_czech
 from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
 from tests.strategies import all_ways, evaluator_of, scattered
 
@@ -122,7 +121,7 @@ def test_a_release_that_is_not_proven_is_not_published(
     sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search that hands out what it has not certified, as one did once its budget was spent."""
-    write_csv(tmp_path / "table.csv", table_columns(scattered(6)))
+    write_counts(tmp_path / "table.csv", scattered(6))
     search = api.find_release
 
     def undecided(table: Table, *asked: Any, **settings: Any) -> FoundRelease:

@@ -22,9 +22,8 @@ from sdc.config.release import ReleaseConfig
 from sdc.model.errors import SdcError
 from sdc.public.published import read_published
 from sdc.refusal import ERROR, status_of
-from sdc.storage.parquet import table_columns, write_csv
 from tests import reference
-from tests.helpers.builds import built, written
+from tests.helpers.builds import built, write_counts, written
 from tests.strategies import dense, schema_of
 
 CZECH = str(Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv")
@@ -178,7 +177,7 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
 
 def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
     table = dense(schema_of([2, 3, 3]), [0, 30, 5, 1, 30, 5, 2, 1, 0, 9, 9, 30, 30, 30, 0, 0, 9, 9])
-    write_csv(tmp_path / "table.csv", table_columns(table))
+    write_counts(tmp_path / "table.csv", table)
     risk = {"small_count": 2, "min_width": 4}
     run = built(written(tmp_path, table={"path": "table.csv"}, risk=risk)).folder.path
     alone = document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)
@@ -195,7 +194,7 @@ def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
 def test_of_a_config_the_whole_table_is_judged_with_nothing_public_before(tmp_path: Path) -> None:
     """The sub-table has no small count of its own, and its cells tell those of the whole table."""
     table = dense(schema_of([2, 2, 2]), [1, 2, 3, 3, 3, 3, 3, 3])
-    write_csv(tmp_path / "table.csv", table_columns(table))
+    write_counts(tmp_path / "table.csv", table)
     path = written(tmp_path, table={"path": "table.csv"}, risk={"small_count": 2, "min_width": 4})
     assert document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)["withheld_cells"] == 0
     found = document("suppress", path, "A*B", "--out", tmp_path / "out.csv")

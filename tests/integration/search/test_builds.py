@@ -9,10 +9,9 @@ from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.risk.verdict import Verdict
 from sdc.stages.finished import compare
-from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import read_json
 from tests.helpers import builds
-from tests.helpers.builds import CZECH_CSV
+from tests.helpers.builds import CZECH_CSV, write_counts
 from tests.integration.stages.test_earlier import WIDTH, built, config
 from tests.strategies import czech
 
@@ -35,7 +34,7 @@ def test_a_build_tells_the_value_and_is_made_again_for_another_objective(tmp_pat
 
 def test_what_was_published_before_is_among_the_conflicts(tmp_path: Path) -> None:
     """A run that left out, for what was published before, what another run released; by itself it may go out."""
-    write_csv(tmp_path / "table.csv", table_columns(czech()))
+    write_counts(tmp_path / "table.csv", czech())
     pair, other = ["A*B*D*F", "A*D*E*F"], "B*D*E*F"
     risk = {"small_count": 2, "min_width": WIDTH}
     first = built(config(tmp_path, "first", [], risk=risk, release={"require": pair, "forbid": [{"of": ["B", "E"]}]}))

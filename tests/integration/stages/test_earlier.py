@@ -29,9 +29,9 @@ from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
 from sdc.stages.resolved import ResolvedInput
 from sdc.stages.verified import verify_run
-from sdc.storage.parquet import table_columns, write_csv
+from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
-from tests.helpers.builds import CZECH_CSV, built, written
+from tests.helpers.builds import CZECH_CSV, built, table_columns, write_counts, written
 from tests.integration.public.test_check import Told, enumerated, in_part, in_part_of, marginal, part, recoded
 from tests.strategies import dense, schema_of
 
@@ -162,7 +162,7 @@ def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
 
 
 def write(table: Table, folder: Path) -> None:
-    write_csv(folder / "table.csv", table_columns(table))
+    write_counts(folder / "table.csv", table)
 
 
 def folder_of(folder: Path, name: str, told: list[Told], form: str = "csv") -> Path:

@@ -31,9 +31,9 @@ from sdc.risk.criteria import Criteria
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all, stages_of
 from sdc.storage.certificate import read_certificate, write_certificate
-from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest, write_json
 from tests.helpers import builds
+from tests.helpers.builds import write_counts
 from tests.helpers.clearing import cleared_of
 from tests.profiles import scaled
 from tests.strategies import dense, knows, schema_of
@@ -52,7 +52,7 @@ WIDER = [
 
 def built(folder: Path) -> Path:
     """An honest build; everything that it stores is in one run folder."""
-    write_csv(folder / "table.csv", table_columns(TABLE))
+    write_counts(folder / "table.csv", TABLE)
     risk = {"small_count": SMALL_COUNT, "min_width": MIN_WIDTH}
     builds.built(builds.written(folder, "honest", table={"path": str(folder / "table.csv")}, risk=risk))
     return folder

@@ -35,12 +35,12 @@ from sdc.stages.stages import run_all, stages_of
 from sdc.stages.verified import verify_run
 from sdc.storage import results
 from sdc.storage.certificate import write_certificate
-from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.proofs import write_refutations
 from sdc.storage.run_folder import Manifest, StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
 from tests import reference
 from tests.helpers import builds
+from tests.helpers.builds import write_counts
 from tests.helpers.clearing import cleared_of
 from tests.integration.public.test_check import Told, facts, marginal, part, recoded
 from tests.profiles import scaled
@@ -84,8 +84,8 @@ def config(folder: Path, earlier: list[dict[str, Any]], **more: Any) -> Path:
 def written(folder: Path, table: Table, told: Told) -> Build:
     """The build of a table in a folder, beside what was told of it."""
     (folder / "before").mkdir(parents=True)
-    write_csv(folder / "table.csv", table_columns(table))
-    write_csv(folder / "before" / "1.csv", table_columns(told[0].table))
+    write_counts(folder / "table.csv", table)
+    write_counts(folder / "before" / "1.csv", told[0].table)
     relation = told[1].model_dump(mode="json", exclude_defaults=True) | {"folder": "before"}
     return open_build(config(folder, [relation]))
 
@@ -228,7 +228,7 @@ def known_of(folder: Path) -> Any:
 def test_verify_asks_the_ledger_what_came_before(tmp_path: Path) -> None:
     """Another head than the one it was judged with, one that never was, and a ledger that has no such entry."""
     table, _ = case(np.random.default_rng(39))
-    write_csv(tmp_path / "table.csv", table_columns(table))
+    write_counts(tmp_path / "table.csv", table)
     new_ledger(tmp_path / "led")
     shutil.copy(tmp_path / "led", tmp_path / "copy")
     first, second = (entered(tmp_path, breadth) for breadth in (1, 2))

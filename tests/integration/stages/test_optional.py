@@ -22,7 +22,6 @@ from sdc.search.blockers import blockers
 from sdc.stages.again import refusals
 from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings
 from sdc.stages.build import Build, open_build
-from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.results import (
     read_curve,
     read_likely_curve,
@@ -45,6 +44,7 @@ from tests.helpers.builds import (
     redone,
     rekeyed,
     report_of,
+    write_counts,
 )
 from tests.helpers.folders import contents
 from tests.strategies import dense, knows, schema_of
@@ -194,7 +194,7 @@ def test_measures_side_by_side(config: Config, finished: Path, begun: Build) -> 
 
 def test_what_refusals_tell(config: Config, tmp_path: Path) -> None:
     """Of the 52 tables that agree with the release 35 lead to it; each is built again by what makes a build."""
-    write_csv(tmp_path / "t.csv", table_columns(NARROWED))
+    write_counts(tmp_path / "t.csv", NARROWED)
     small = {"table": {"path": str(tmp_path / "t.csv"), "categories": {}}, "risk": {"min_width": 3}}
     build = built(config(posterior={"refusals": 1000}, **small))
     found = read_refusals(build.folder.stage("posterior"))

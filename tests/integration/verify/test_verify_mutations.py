@@ -31,9 +31,9 @@ from sdc.risk import support
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_stage, stages_of
-from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest
 from sdc.verify.run_folder import verify
+from tests.helpers.builds import write_counts
 from tests.helpers.clearing import cleared_of
 from tests.strategies import czech, dense, scattered, schema_of
 
@@ -59,7 +59,7 @@ HELD = Case(dense(schema_of([2, 2, 2]), [2, 0, 2, 0, 0, 1, 0, 1]), 1, "decomposa
 
 def built(case: Case, folder: Path) -> Path:
     """The run folder of a build of everything but its report, and its release made public whatever was decided."""
-    write_csv(folder / "table.csv", table_columns(case.table))
+    write_counts(folder / "table.csv", case.table)
     settings: dict[str, Any] = {
         "name": "mutation",
         "table": {"path": str(folder / "table.csv")},

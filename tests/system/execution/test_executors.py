@@ -194,7 +194,7 @@ def test_a_worker_with_other_software_gets_no_unit_done(
 def test_a_worker_that_does_not_see_the_scratch_folder(
     two_workers: Executor, czech: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(two_workers, "_memory_form", lambda table: "/proc/self/nowhere")
+    monkeypatch.setattr(two_workers, "_place", lambda table: "/proc/self/nowhere")
     with pytest.raises(ConfigError, match=r"worker tls://\S+ does not see the scratch folder /proc/self/nowhere"):
         list(two_workers.run(total_and, czech, [0]))
 

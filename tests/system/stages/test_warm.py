@@ -26,7 +26,8 @@ from sdc.data.reading import read_table
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
-from sdc.stages.warm import known_of, made_up_tables, warm_build
+from sdc.stages.resolved import known_of
+from sdc.stages.warm import warm_build
 
 method, size, *paths = sys.argv[1:]
 warm_build(method, small=size == "small")
@@ -42,7 +43,7 @@ for path in paths:
     table = read_table(path)
     release = ReleaseConfig(method=method, max_evaluations=20)
     settings = SearchSettings(Criteria.of(2, 6), Policy.REFUSE, ALL_WIDTHS, release)
-    release_search(table, known_of(table), settings, settings.widths(table)).run(method)
+    release_search(table, known_of(table, []), settings, settings.widths(table)).run(method)
 print(sorted(compiled() - before))
 """
 

@@ -220,7 +220,7 @@ def test_a_log_with_other_lines_than_events(root: Path) -> None:
 
 
 def test_the_last_that_finished(root: Path) -> None:
-    assert last_finished(RunFolder(root / "births" / "f")) == RunFolder(root / "births" / "d")
-    assert last_finished(RunFolder(root / "births" / "d")) == RunFolder(root / "births" / "b")
-    assert last_finished(RunFolder(root / "deaths" / "b")) is None
-    assert last_finished(RunFolder(root / "none" / "b")) is None
+    assert last_finished(root / "births", "f") == RunFolder(root / "births" / "d")
+    assert last_finished(root / "births", "d") == RunFolder(root / "births" / "b")
+    assert last_finished(root / "deaths", "b") is None
+    assert last_finished(root / "none") is None
