@@ -37,12 +37,12 @@ from sdc.storage.run_folder import StageRecord
 LINES_OF_A_PAGE = 40
 
 
-def run_as_task(name: str, part: Callable[[], Any], before: Sequence[StageRecord] = ()) -> Any:
-    """Run a part of a build as a task; Prefect's graph shows its inputs."""
+def run_as_task(name: str, part: Callable[[], Any], before: Sequence[str] = ()) -> Any:
+    """Run a part of a build as a task; Prefect's graph shows its inputs, the digests of earlier stages."""
 
     # Prefect's cache keys miss changes in called code; stages have their own keys
     @task(name=name, cache_policy=NO_CACHE, persist_result=False)
-    def run(before: Sequence[StageRecord]) -> Any:
+    def run(before: Sequence[str]) -> Any:
         return part()
 
     return run(before)
@@ -55,7 +55,7 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[dict[str, A
     """
     every = stages_of(build.config)
     stages = stages or every
-    named, lines = {stage.task or stage.name: stage for stage in stages}, list[str]()
+    named, lines, records = {stage.task or stage.name: stage for stage in stages}, list[str](), list[StageRecord]()
     method = build.config.release.method if any(stage.name == SEARCH.name for stage in stages) else None
     stack = ExitStack()
     late = LateExecutor(build.config.execution, stack)
@@ -73,19 +73,20 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[dict[str, A
             lines.append(text)
             progress.say(text)
 
-        def step(name: str, part: Callable[[], Any], before: Sequence[StageRecord] = ()) -> Any:
-            def stage() -> StageRecord:
+        def step(name: str, part: Callable[[], Any], before: Sequence[str] = ()) -> Any:
+            def stage() -> str:
                 lines.clear()
                 record: StageRecord = part()
+                records.append(record)
                 page = _page(named[name], record, lines)
                 create_markdown_artifact(key=f"stage-{record.name}", markdown=page)
                 if record.name == TABLE.name:
                     on_schema(build.made.table.schema)
-                return record
+                return record.output  # no record: Prefect links results by their objects, and records share texts
 
             return run_as_task(name, stage if name in named else part, before)
 
-        records = run_stages(build, stages, Watched(late, progress), log, step)
+        run_stages(build, stages, Watched(late, progress), log, step)
         for line in summary(records):
             progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
