@@ -12,24 +12,8 @@ from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES
 from tests.helpers.bad_input import FAULTS, Fault
 from tests.helpers.builds import BY_NAME, write_czech
-from tests.helpers.commands import CZECH, RELEASE, Answer, Sdc, process, tree
+from tests.helpers.commands import Answer, process, tree
 from tests.helpers.console import Console
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["widths", CZECH, "--json"],
-        ["bounds", CZECH, *RELEASE, "--json"],
-        ["release", CZECH, "--method", "ordered", "--min-width", "6", "--json"],
-        ["release", CZECH, "--method", "best", "--min-width", "11", "--chains", "3", "--steps", "500", "--json"],
-    ],
-    ids=lambda words: str(words[0]),
-)
-def test_two_workers_say_the_same_as_one(words: list[str], sdc: Sdc, opened: list[int]) -> None:
-    assert sdc(*words, "--workers", "2").out == sdc(*words, "--workers", "1").out
-    assert opened == [2]
-
 
 RUN = [fault for fault in FAULTS if fault.name in ("a missing column", "too wide a width", "a second run")]
 
@@ -47,7 +31,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, console: Console) -> tuple[Pa
                 held.enter_context(open_build(folder / fault.name / "build.yaml").folder.locked())
         (folder / "good").mkdir()
         config = str(write_czech(folder / "good"))
-        cases |= {"good": ["run", config, "--json"], "again": ["run", config, "--json"], "text": ["run", config]}
+        cases |= {"good": ["run", config, "--json"]}
         answers = {name: console(*words, place=folder) for name, words in cases.items()}
     return folder, {name: Answer(said.status, said.out, said.err) for name, said in answers.items()}
 
@@ -71,14 +55,6 @@ def test_a_run_answers_with_one_document(runs: tuple[Path, dict[str, Answer]]) -
     assert (Path(found["run_folder"]) / "release" / "datapackage.json").is_file()
     for stage in STAGES:  # progress
         assert re.search(rf"^{stage.name}: done in", answers["good"].err, re.MULTILINE)
-
-
-def test_a_second_run_reuses_every_stage(runs: tuple[Path, dict[str, Answer]]) -> None:
-    _, answers = runs
-    first, again = answers["good"].document, answers["again"].document
-    assert [(s["name"], s["status"]) for s in again["stages"]] == [(stage.name, "reused") for stage in STAGES]
-    assert again["run_folder"] == first["run_folder"]
-    assert again["release"] == first["release"]
 
 
 def test_a_process_refuses_with_one_line(tmp_path: Path) -> None:

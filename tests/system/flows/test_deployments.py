@@ -65,16 +65,6 @@ def test_the_file_of_the_project_is_valid_as_it_is(monkeypatch: pytest.MonkeyPat
     assert file.alerts is None
 
 
-def test_prefect_reads_the_same_in_it() -> None:
-    from prefect.cli.deploy._models import PrefectYamlModel
-
-    read = PrefectYamlModel.model_validate(yaml.safe_load(SHIPPED.read_text()))
-    assert [d.entrypoint for d in read.deployments] == [
-        "flows.release_build.release_build",
-        "flows.width_sweep.width_sweep",
-    ]
-
-
 def test_both_flows_have_the_parameters_of_a_deployment() -> None:
     from flows.release_build import release_build
     from flows.width_sweep import width_sweep

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,19 +65,11 @@ def test_a_killed_build_publishes_nothing_and_goes_on_where_it_was(config: Confi
     assert not list(build.folder.path.glob(".*.unfinished"))
 
 
-@pytest.fixture
-def anneals_the_same(config: Config) -> Callable[[Executor], None]:
-    def check(executor: Executor) -> None:
-        alone = built(config(release=BEST))
-        expected = contents(alone.folder.stage("search"))
-        shutil.rmtree(alone.folder.path)
-        assert contents(built(config(release=BEST), executor).folder.stage("search")) == expected
-
-    return check
-
-
-def test_two_workers_anneal_the_same(two_workers: Executor, anneals_the_same: Callable[[Executor], None]) -> None:
-    anneals_the_same(two_workers)
+def test_two_workers_anneal_the_same(config: Config, two_workers: Executor) -> None:
+    alone = built(config(release=BEST))
+    expected = contents(alone.folder.stage("search"))
+    shutil.rmtree(alone.folder.path)
+    assert contents(built(config(release=BEST), two_workers).folder.stage("search")) == expected
 
 
 def test_two_workers_publish_the_same_bytes(config: Config, finished: Path, two_workers: Executor) -> None:
