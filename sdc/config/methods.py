@@ -31,7 +31,8 @@ from sdc.config.features import (
 
 SECTIONS = {"annealing": ("chains", "steps", "start", "seed"), "simulatable": ("draws", "share", "seed")}
 """Sections of `release`, and those of their settings that stand alone where they are given beside a file."""
-_GREEDY, _CHAINS = ("first_dimension", "max_evaluations"), ("annealing", *SECTIONS["annealing"])
+_GREEDY, _ROUNDS = ("first_dimension", "max_evaluations"), ("neighbourhood",)
+_CHAINS = ("annealing", *SECTIONS["annealing"])
 _OUTPUTS = (OUTER, SHARP, *FILES)
 _ALSO = ("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS)
 _NO_RECODES = (
@@ -75,7 +76,7 @@ DECLARED_METHODS = (
         refused=(),
         does="it evaluates the required sub-tables first, then all candidates at once; if they are not releasable "
         "together, it adds those that fit, in an order by critical width and weight",
-        settings=_GREEDY,
+        settings=(*_GREEDY, *_ROUNDS),
     ),
     DeclaredMethod(
         "bisection",
@@ -105,7 +106,7 @@ DECLARED_METHODS = (
         refused=(),
         does="it takes the best of three releases, by “bisection”, by “ordered”, and by “decomposable” with a greedy "
         "extension",
-        settings=(*_GREEDY, *_CHAINS),
+        settings=(*_GREEDY, *_ROUNDS, *_CHAINS),
     ),
     DeclaredMethod(
         "optimum",

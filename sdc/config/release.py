@@ -102,6 +102,15 @@ class SimulatableConfig(Section):
         return int(self.share * self.draws + 1e-9)
 
 
+class NeighbourhoodConfig(Section):
+    """Large neighbourhood search from the release that was found: less is released, and then what fits beside that."""
+
+    rounds: NotNegative = 0
+    """the rounds, at least 0; a round tries four other releases, and the best of them is kept if it is no worse"""
+    seed: NotNegative = 0
+    """the seed of all rounds, at least 0"""
+
+
 class WeightsConfig(Section):
     variables: dict[Text, Weight] = {}
     """a number more than 0 for each variable that does not count 1; a sub-table has their product"""
@@ -257,6 +266,7 @@ def _number(text: str | None) -> float:
 
 class ReleaseConfig(Section):
     place = "release"
+    newer = frozenset({"neighbourhood"})
 
     method: SearchMethod = "ordered"
     """how the release is searched: ordered: grown along the list by critical width; bisection: the longest prefix of
@@ -312,6 +322,8 @@ class ReleaseConfig(Section):
     annealing: AnnealingConfig = AnnealingConfig()
     """a section of settings"""
     simulatable: SimulatableConfig = SimulatableConfig()
+    """a section of settings"""
+    neighbourhood: NeighbourhoodConfig = NeighbourhoodConfig()
     """a section of settings"""
     weights: WeightsConfig = WeightsConfig()
     """a section with variables and sub_tables"""

@@ -189,9 +189,11 @@ def critical_widths(
     memory       bytes that a unit may use; where the whole table needs more, units are partitions of its cells
     parts        the same cells where they are on disk, which units read instead of being given the table
 
-    Without an at-risk cell every width is the number of records. InputError where all sub-tables of more than 26
-    variables would have to be listed, or where the smallest partition needs more memory.
+    Without an at-risk cell every width is the number of records. InputError for a table without records, where all
+    sub-tables of more than 26 variables would have to be listed, or where the smallest partition needs more memory.
     """
+    if not len(table):
+        raise InputError("the table has no records; give a table with at least one")
     variables, asked, ways = len(table.schema), max(floor, 1 if most else 0), MAX_VARIABLES
     floor = asked if len(at_risk_rows(table, small_count)) else 0
     if floor == 0 and variables > MAX_LISTED_VARIABLES:

@@ -11,6 +11,7 @@ from sdc.checkpoint import NO_CHECKPOINT
 from sdc.config.capabilities import require_together
 from sdc.config.features import OBJECTIVE
 from sdc.config.methods import METHOD_OF, METHODS
+from sdc.config.release import NeighbourhoodConfig
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.executor import IN_PROCESS
@@ -32,7 +33,8 @@ from sdc.search.constraints import Constraints
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
-from sdc.search.growth import Growth, fits_a_worker, grow
+from sdc.search.growth import Growth, evaluated, fits_a_worker, grow
+from sdc.search.neighbourhood import NeighbourhoodSearch
 from sdc.search.optimum import MOST_LISTED, OptimumSearch
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.required import Required, fitting
@@ -42,6 +44,7 @@ from sdc.utility.halvings import require_listable
 
 SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
 ANNEALING, BISECTION, GREEDY, OPTIMUM = "annealing", "bisection", "greedy search", "optimum"  # parts of a search
+NEIGHBOURHOOD = "large neighbourhood search"
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,9 @@ class ReleaseSearch:
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. The `deadline` ends all of them; those that come before others have half of the time that is left.
     Growths keep what is proven in the checkpoint of `ordered`. `before` is how far went what made levels for it.
-    `suppressed_tables` are published whatever is found. InputError, ReleaseError
-    and RuntimeError as the searches raise them; NothingReleasableError where the deadline comes before anything that is
-    required is proven.
+    `suppressed_tables` are published whatever is found; `neighbourhood` has the rounds that follow. InputError,
+    ReleaseError and RuntimeError as the searches raise them; NothingReleasableError where the deadline comes before
+    anything that is required is proven.
     """
 
     ordered: OrderedSearch
@@ -153,6 +156,7 @@ class ReleaseSearch:
     deadline: Deadline = NEVER
     before: Mapping[str, int] = field(default_factory=dict)
     suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
+    neighbourhood: NeighbourhoodConfig = field(default_factory=NeighbourhoodConfig)
 
     def run(
         self,
@@ -273,10 +277,39 @@ class ReleaseSearch:
                 "optimum": (OPTIMUM, self.by_optimum),
                 "decomposable": (ANNEALING, lambda: self.by_annealing(resume)),
             }[method]
-            return self._bounded(step(name, part))
+            return self._bounded(self._improved(step(name, part), step))
         annealed = step(ANNEALING, lambda: self.annealed(resume))
         prefix = step(BISECTION, self.prefix)
-        return self._bounded(self.best_of(prefix, annealed, *step(GREEDY, lambda: self.greedy(annealed))))
+        found = self.best_of(prefix, annealed, *step(GREEDY, lambda: self.greedy(annealed)))
+        return self._bounded(self._improved(found, step))
+
+    def _improved(self, found: FoundRelease, step: Callable[[str, Callable[[], Any]], Any]) -> FoundRelease:
+        """By large neighbourhood search, where the method has it and rounds are asked for."""
+        if not self.neighbourhood.rounds or "neighbourhood" not in METHOD_OF[found.method].settings:
+            return found
+        improved: FoundRelease = step(NEIGHBOURHOOD, lambda: self.improved(found))
+        return improved
+
+    def improved(self, found: FoundRelease) -> FoundRelease:
+        """The best release that rounds of large neighbourhood search come to, or the same where none is better."""
+        search = NeighbourhoodSearch(
+            replace(self.ordered, evaluator=self._evaluator(found)), self.neighbourhood, self._value, self.deadline
+        )
+        result = search.run(found.evaluation, found.refutations)
+        ended = {NEIGHBOURHOOD: result.rounds} if result.is_ended else {}
+        note = reasons.of_rounds(result.rounds, found.sub_tables, result.evaluation.release.sub_tables(self._schema))
+        improved = replace(
+            found,
+            evaluation=result.evaluation,
+            value=self._value(result.evaluation.release),
+            steps=(*found.steps, *result.steps),
+            refutations=(*found.refutations, *result.refutations),
+            reason=" ".join(filter(None, (found.reason, note))),
+            ended_after={**found.ended_after, **ended},
+        )
+        if not found.candidates or not result.steps:
+            return improved
+        return replace(improved, candidates=(*found.candidates, Candidate.of(NEIGHBOURHOOD, improved)))
 
     def _bounded(self, found: FoundRelease) -> FoundRelease:
         """With the utility of all sub-tables whose critical width allows them, where no bound is known yet."""
@@ -473,17 +506,8 @@ class ReleaseSearch:
         beside = replace(alone, start=Grown(start.release, start.proof), first=first, deadline=self.deadline)
         executor = self.deadline.limits(evaluator.executor, SECONDS_TO_END)
         ordered, other = executor.run(grow, evaluator.table, [alone, beside])
-        grown = self._grown("ordered", self._proven(ordered), ordered, reasons.left(search, ordered))
-        return grown, self._with_extension(annealed, self._proven(other), other)
-
-    def _proven(self, grown: Grown) -> Evaluation:
-        """The evaluation of what a worker found, by its proof and no further search."""
-        for step in grown.steps:
-            self.ordered.on_step(step)
-        evaluation = grown.evaluation(self._evaluator())
-        if evaluation is None:
-            raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
-        return evaluation
+        grown = self._grown("ordered", evaluated(self.ordered, ordered), ordered, reasons.left(search, ordered))
+        return grown, self._with_extension(annealed, evaluated(self.ordered, other), other)
 
     def _evaluator(self, known: FoundRelease | None = None) -> RiskEvaluator:
         evaluator = self.ordered.evaluator.anew()

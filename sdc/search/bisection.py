@@ -38,7 +38,7 @@ class BisectionSearch(OrderedSearch):
             raise self._nothing(listed[0], left)
         return self._found(longest or start, required, left)
 
-    def _candidates(self) -> tuple[SubTable, ...]:
+    def candidates(self) -> tuple[SubTable, ...]:
         listed = ordered_list(self.widths, self.evaluator.criteria.floor, self.constraints)
         return tuple(self.evaluator.criteria.keeping(self.evaluator.table, self.evaluator.known.zeros, listed))
 

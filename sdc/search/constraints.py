@@ -96,12 +96,17 @@ class Constraints:
         """The largest sub-tables that have nothing forbidden within."""
         found: tuple[SubTable, ...] = (st.full(len(schema)),)
         for forbidden in self.forbid:
-            kept = [t for t in found if not st.is_within(forbidden, t)]
-            # without any one of its variables, and all that would tell it, it is not within any more
-            without = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.finest(forbidden))]
-            cut = [t & ~gone for t in found if st.is_within(forbidden, t) for gone in without]
-            found = st.maximal([*kept, *map(self._named, cut)])
+            found = self.without(forbidden, found, schema)
         return found
+
+    def without(self, gone: SubTable, subtables: Iterable[SubTable], schema: Schema) -> tuple[SubTable, ...]:
+        """The largest sub-tables within these that do not contain this one."""
+        found = list[SubTable]()
+        # without any one of its variables, and all that would tell it, it is not within any more
+        cut = [1 << v | schema.levels.finer(v) for v in st.members(schema.levels.finest(gone))]
+        for t in subtables:
+            found += [self._named(t & ~own) for own in cut] if st.is_within(gone, t) else [t]
+        return st.maximal(found)
 
     def _named(self, subtable: SubTable) -> SubTable:
         """Without levels that nobody asked for, where nothing determines them."""

@@ -13,11 +13,11 @@ from sdc.feasible.witnesses import Witnesses
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
-from sdc.risk.criteria import Criteria
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.risk.refutation import Refutations
+from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.constraints import Constraints
 from sdc.search.grown import Grown
@@ -35,6 +35,7 @@ class Growth:
     known   what is public already
     first   a release whose sub-tables are tried before all others
     proven  what is required, as it was accepted, where anything is
+    refutations  those found before
     """
 
     known: Knowledge
@@ -51,6 +52,7 @@ class Growth:
     proven: Grown | None = None
     objective: Objective = "sub_tables"
     witnesses: Witnesses | None = None
+    refutations: tuple[Refutation, ...] = ()
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -66,7 +68,7 @@ def grow(table: Table, growth: Growth) -> Grown:
         steps.append(step)
         emit(STEP, f"search: {what}, {len(steps):,} asked, {step.length:,} sub-tables before; {outlook(steps)}")
 
-    kept = Refutations(growth.known.zeros)
+    kept = Refutations(growth.known.zeros).plus(*growth.refutations)
     of = growth.criteria, growth.policy, growth.effort
     evaluator = RiskEvaluator(table, growth.known, *of, refutations=kept, witnesses=growth.witnesses)
     asked = evaluator, growth.widths, on_step, growth.constraints, growth.weights, growth.deadline, growth.checkpoint
@@ -84,3 +86,13 @@ def grow(table: Table, growth: Growth) -> Grown:
         found = search.run()
     course = found.steps, found.unasked, found.is_ended, found.refutations, found.resumed
     return Grown(found.release, found.proof, *course)
+
+
+def evaluated(search: OrderedSearch, grown: Grown) -> Evaluation:
+    """The evaluation of what a worker found, by its proof and no further search; `on_step` hears its steps."""
+    for step in grown.steps:
+        search.on_step(step)
+    evaluation = grown.evaluation(search.evaluator.anew())
+    if evaluation is None:
+        raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
+    return evaluation

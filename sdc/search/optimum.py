@@ -106,7 +106,7 @@ class OptimumSearch(OrderedSearch):
         Of few variables every sub-table that is wide enough by itself; of more those whose critical width allows them,
         which are all that can be released beside all one-way sub-tables.
         """
-        every = self._wide_alone() if self._is_complete else self._candidates()
+        every = self._wide_alone() if self._is_complete else self.candidates()
         kept = self.evaluator.criteria.keeping(self.evaluator.table, self.evaluator.known.zeros, every)
         if len(kept) > MOST_LISTED:
             raise InputError(

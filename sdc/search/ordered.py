@@ -127,7 +127,7 @@ class OrderedSearch:
         self.require_monotone()
         self.evaluator.resume(evaluation)
         evaluation, refused = self._take_up(evaluation, "extension")
-        candidates = self._candidates()
+        candidates = self.candidates()
         if first != NOTHING:
             own = [t for t in candidates if t in first]
             evaluation, refused = self._extend(evaluation, own, refused, "extension")
@@ -162,7 +162,7 @@ class OrderedSearch:
         """The candidates, the outcome for the required sub-tables, and the evaluation they start from."""
         self._steps.clear()
         self.require_monotone()
-        candidates = self._candidates()
+        candidates = self.candidates()
         required = fitting(self.required(), self.constraints, self.evaluator.table.schema)
         start = required.evaluation if required else self.least
         self.evaluator.resume(start)
@@ -293,7 +293,7 @@ class OrderedSearch:
                     break
         return evaluation, refused
 
-    def _candidates(self) -> tuple[SubTable, ...]:
+    def candidates(self) -> tuple[SubTable, ...]:
         """What may be released, in the order of the list."""
         listed = ordered_list(self.widths, self.evaluator.criteria.floor, self.constraints)
         if self._are_equal:

@@ -105,6 +105,12 @@ def of_prefixes(found: OrderedRelease) -> str:
     )
 
 
+def of_rounds(rounds: int, before: int, after: int) -> str:
+    """What large neighbourhood search came to."""
+    came = f"{before:,} sub-tables became {after:,}" if after != before else "no better release was found"
+    return f"Large neighbourhood search, {many(rounds, 'round')}: {came}."
+
+
 def questions(steps: Sequence[SearchStep]) -> str:
     """How many there were."""
     return many(len(steps), "question")

@@ -291,7 +291,7 @@ def release_search(
     own = constraints, weights, deadline, checkpoint
     ordered = OrderedSearch(evaluator, widths, watch.on_step, *own, objective=release.objective)
     before = {} if settings.origin.planned is None else {"coarsening": settings.origin.planned}
-    return ReleaseSearch(ordered, chains, simulatable, deadline, before)
+    return ReleaseSearch(ordered, chains, simulatable, deadline, before, neighbourhood=release.neighbourhood)
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:

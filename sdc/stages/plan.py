@@ -49,6 +49,7 @@ from sdc.risk.reaching import Above, widths_above
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.search.annealing import AnnealingChain
 from sdc.search.constraints import Constraints, limits_of
+from sdc.search.neighbourhood import MOST_QUESTIONS, TRIES
 from sdc.search.ordered import OrderedSearch
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
@@ -257,7 +258,9 @@ class _Projection:
         if release.method == "bisection":
             return len(self.table.schema)  # of at most 2^K sub-tables
         breadth, questions = limits_of(release, len(self.table.schema))
-        return Constraints(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
+        rounds = release.neighbourhood.rounds if "neighbourhood" in METHOD_OF[release.method].settings else 0
+        most = Constraints(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
+        return most + rounds * TRIES * MOST_QUESTIONS
 
     def _evaluation_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
         """Seconds of evaluations at the measured speed, and of the whole budget on a reference core."""

@@ -42,7 +42,7 @@ NO_FEATURES = {
     "settings of a search that has them": (
         *("release.on_conflict", "release.demand", "release.first_dimension", "release.max_evaluations"),
         *("release.refute_cells", "release.seconds_per_cell", "release.seconds", "release.cells_per_slice"),
-        *("release.annealing", "release.simulatable", "release.weights"),
+        *("release.annealing", "release.simulatable", "release.neighbourhood", "release.weights"),
     ),
     "words for people": (
         *("publication.title", "publication.population", "publication.period", "publication.published"),

@@ -1,0 +1,105 @@
+"""Large neighbourhood search: the Czech table, exchanges, seeds, workers, deadlines, and random small tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import sdc
+from sdc.config.release import NeighbourhoodConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.risk.critical_width import critical_widths
+from sdc.risk.refutation import Refutations
+from sdc.search.neighbourhood import NeighbourhoodSearch
+from sdc.search.ordered import OrderedSearch
+from tests.strategies import frontier_sets, is_safe, small_tables, unknowing
+
+ROUNDS = {"neighbourhood": {"rounds": 5}}
+
+
+def improved(table: Table, min_width: int, **more: Any) -> sdc.FoundRelease:
+    return sdc.find_release(table, more.pop("method", "ordered"), min_width=min_width, **{**ROUNDS, **more})
+
+
+@pytest.mark.parametrize("method", ["ordered", "best"])
+def test_an_exchange_finds_the_best_release_of_the_czech_table(method: str, czech: Table) -> None:
+    """At width 20 the ordered search ends with 51 sub-tables, and none has more than 52: see test_optimum."""
+    found = improved(czech, 20, method=method)
+    assert (found.sub_tables, found.assessment.releasable) == (52, True)
+    assert "51 sub-tables became 52" in (found.reason or "")
+    if method == "best":
+        assert found.candidates[-1].sub_tables == 52
+
+
+def test_nothing_better_leaves_the_release_as_it_is(czech: Table) -> None:
+    found, before = improved(czech, 6), sdc.find_release(czech, "ordered", min_width=6)
+    assert (found.release, found.steps) == (before.release, before.steps)
+    assert "no better release was found" in (found.reason or "")
+
+
+def test_what_is_required_is_never_given_up(czech: Table) -> None:
+    for seed in range(3):
+        found = improved(czech, 20, require=["A*B*C", "D*E"], neighbourhood={"rounds": 3, "seed": seed})
+        assert all(st.parse(name, czech.schema) in found.release for name in ("A*B*C", "D*E"))
+
+
+def test_an_exchange_gives_up_all_that_contains_a_support(czech: Table) -> None:
+    evaluator = unknowing(czech, Criteria.of(2, 20))
+    evaluator.refutations = Refutations(evaluator.known.zeros)
+    ordered = OrderedSearch(evaluator, critical_widths(czech))
+    found = ordered.run()
+    search = NeighbourhoodSearch(ordered, NeighbourhoodConfig(rounds=1), lambda release: len(release.frontier))
+    listed = search.exchanges(found.release, evaluator.refutations)
+    assert listed
+    for one in listed:
+        views = set(found.release.views(czech.schema))
+        assert set(one.left.views(czech.schema)) == {t for t in views if not st.is_within(one.given_up, t)}
+        assert one.hindered
+        for candidate in one.hindered:
+            refutation = evaluator.refutations.of(evaluator.knows(found.release.add(candidate)), 20)
+            assert one.given_up in (refutation.support if refutation else ())
+
+
+def test_seeds_draw_other_exchanges(czech: Table) -> None:
+    evaluator = unknowing(czech, Criteria.of(2, 20))
+    evaluator.refutations = Refutations(evaluator.known.zeros)
+    ordered = OrderedSearch(evaluator, critical_widths(czech))
+    found = ordered.run()
+    drawn = set[tuple[int, ...]]()
+    for seed in range(4):
+        search = NeighbourhoodSearch(ordered, NeighbourhoodConfig(rounds=1, seed=seed), float)
+        listed = search.exchanges(found.release, evaluator.refutations)
+        drawn.add(tuple(one.given_up for one in search.drawn(listed, found.release, 0)))
+    assert len(drawn) > 1
+
+
+def test_a_deadline_ends_the_rounds(czech: Table) -> None:
+    found = improved(czech, 20, minutes=1e-6, neighbourhood={"rounds": 50})
+    assert found.ended_after
+
+
+@given(small_tables(max_records=5, max_cells=12), some.integers(1, 4), some.integers(0, 9))
+@settings(max_examples=15, deadline=None)
+def test_a_release_is_safe_and_no_smaller(table: Table, min_width: int, seed: int) -> None:
+    if not len(table):
+        with pytest.raises(InputError, match="no records"):
+            sdc.find_release(table, "ordered", min_width=min_width)
+        return
+    min_width = min(min_width, table.total)
+    before = sdc.find_release(table, "ordered", min_width=min_width)
+    found = improved(table, min_width, neighbourhood={"rounds": 3, "seed": seed})
+    assert is_safe(table, frontier_sets(found.release), min_width)
+    assert found.sub_tables >= before.sub_tables
+    again = improved(table, min_width, neighbourhood={"rounds": 3, "seed": seed})
+    assert again.release == found.release
+
+
+def test_other_methods_have_no_rounds(czech: Table) -> None:
+    with pytest.raises(ConfigError, match="neighbourhood"):
+        improved(czech, 6, method="bisection")
