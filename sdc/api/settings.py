@@ -9,8 +9,7 @@ from typing import Any
 from sdc.config.analysis import WidthsConfig
 from sdc.config.capabilities import CAPABILITIES
 from sdc.config.features import AT_LEAST, BEFORE, FORBID, IN_PARTS, MINUTES, OBJECTIVE, ONLY, REQUIRE, ZEROS
-from sdc.config.given import NAMES, require_names, with_given
-from sdc.config.old_keys import current, warn
+from sdc.config.given import with_given
 from sdc.config.release import ReleaseConfig
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
@@ -48,9 +47,7 @@ def search_settings(
     """What a search depends on, with the list of widths that the table wants."""
     policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
     own = {name: value for name, value in given.items() if name != "accept_undecided" and value is not None}
-    named = {name: _by_name(name, value) for name, value in current(own, "release", warn).items()}
-    require_names(named, (*NAMES, *CriteriaKeywords.__annotations__), "a search")
-    section = with_given(release, named)
+    section = with_given(release, own, tuple(CriteriaKeywords.__annotations__))
     for warning in section.warnings:
         warnings.warn(warning, FutureWarning, stacklevel=4)
     if section.coarsens:
@@ -59,22 +56,6 @@ def search_settings(
         )
     listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
     return SearchSettings(criteria, policy, listing, section, executor, like=before)
-
-
-def _by_name(setting: str, value: Any) -> Any:
-    """The same with `age*sex` for each list of names."""
-    if setting in ("require", "forbid") and isinstance(value, list | tuple):
-        return [_joined(one) for one in value]
-    if setting == "protect" and isinstance(value, list | tuple):
-        return [{**one, "of": _joined(one["of"])} if isinstance(one, Mapping) and "of" in one else one for one in value]
-    if setting in ("weights", "demand") and isinstance(value, Mapping):
-        return {_joined(of): number for of, number in value.items()}
-    return value
-
-
-def _joined(asked: Any) -> Any:
-    is_list = isinstance(asked, list | tuple) and asked and all(isinstance(name, str) for name in asked)
-    return "*".join(asked) if is_list else asked
 
 
 def of_search(known: Knowledge, settings: SearchSettings) -> Iterator[str]:

@@ -42,11 +42,12 @@ def settings_of(words: Iterable[str]) -> dict[str, Any]:
     return found
 
 
-def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfig:
+def with_given(release: ReleaseConfig, given: Mapping[str, Any], others: Sequence[str] = ()) -> ReleaseConfig:
     """The section with what is given on top, by its own keys or those of `SECTIONS`; what is None is not given.
 
     weights  by name, of variables `age` and of sub-tables `age*sex`
     budget   seconds and seconds_per_cell, as a `Budget` has them
+    others   names beside these, for the message; sub-tables may be lists of names
 
     InputError for another name, with the nearest, and for what the section refuses.
     """
@@ -56,10 +57,10 @@ def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfi
             raise InputError("best_subset is the old name of on_conflict, and both are given; leave out best_subset")
         given["on_conflict"] = "drop" if is_best else "refuse"
         warn(f"best_subset goes with the next version; write on_conflict={given['on_conflict']!r}")
-    require_names(given, NAMES, "a search")
+    require_names(given, (*NAMES, *others), "a search")
     content = release.model_dump()
     for name, value in given.items():
-        content = _merged(content, _keys(name, value))
+        content = _merged(content, _keys(name, _by_name(name, value)))
     try:
         return ReleaseConfig.model_validate(content)
     except ValidationError as error:
@@ -71,6 +72,22 @@ def require_names(given: Iterable[str], names: Sequence[str], what: str) -> None
     for name in given:
         if name not in names:
             raise InputError(f"{name} is no setting of {what}; {meant(name, names)}there are {', '.join(names)}")
+
+
+def _by_name(setting: str, value: Any) -> Any:
+    """The same with `age*sex` for each list of names."""
+    if setting in ("require", "forbid") and isinstance(value, list | tuple):
+        return [_joined(one) for one in value]
+    if setting == "protect" and isinstance(value, list | tuple):
+        return [{**one, "of": _joined(one["of"])} if isinstance(one, Mapping) and "of" in one else one for one in value]
+    if setting in ("weights", "demand") and isinstance(value, Mapping):
+        return {_joined(of): number for of, number in value.items()}
+    return value
+
+
+def _joined(asked: Any) -> Any:
+    is_list = isinstance(asked, list | tuple) and asked and all(isinstance(name, str) for name in asked)
+    return "*".join(asked) if is_list else asked
 
 
 def _keys(name: str, value: Any) -> dict[str, Any]:

@@ -14,10 +14,9 @@ import sdc
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config, with_settings
-from sdc.config.given import settings_of, with_given
+from sdc.config.given import settings_of
 from sdc.config.old_keys import OLD_KEYS, OldKeyWarning, current_key
 from sdc.config.reference import explained
-from sdc.config.release import ReleaseConfig
 from sdc.data.reading import read_table
 from sdc.model.errors import ConfigError, InputError
 from sdc.stages.build import Build
@@ -135,10 +134,11 @@ def test_python_takes_old_keywords_of_criteria_and_searches(tmp_path: Path) -> N
     assert len(heard) == 3
     new = {"min_frequency": 3, "require": ["a"], "required_only": True, "max_evaluations": 4}
     assert old.frontier == sdc.find_release(table, "ordered", min_width=2, **new).frontier
+    kept = {"min_width": 2, "require": ["a"]}
     with pytest.warns(FutureWarning, match="^best_subset goes with the next version; write on_conflict='drop'"):
-        assert with_given(ReleaseConfig(), {"best_subset": True}).on_conflict == "drop"
+        assert sdc.find_release(table, best_subset=True, **kept).sub_tables == 3
     with pytest.raises(InputError, match="best_subset is the old name of on_conflict, and both are given"):
-        with_given(ReleaseConfig(), {"best_subset": True, "on_conflict": "drop"})
+        sdc.find_release(table, best_subset=True, on_conflict="drop", **kept)
     with pytest.raises(ConfigError, match=r"n_rule is the old name of risk\.min_frequency, and both are given"):
         sdc.criteria(min_width=2, n_rule=3, min_frequency=3)
     with pytest.raises(ConfigError, match=r"release\.questions is the old name of release\.max_evaluations, and both"):
