@@ -93,6 +93,15 @@ def taken_wherever_a_table_is(frame: Any, czech: Table) -> None:
     assert sums["C*B*A"].to_arrow().num_rows == 8
 
 
+def test_a_zero_that_can_never_be_is_no_release() -> None:
+    """By hand: with both margins x, p is at least 11 + 5 - 15 = 1, so that it has the values 1 to 5 and never 0."""
+    frame = pa.table({"a": [*"xxyy"], "b": [*"pqpq"], "count": [2, 9, 3, 1]})
+    asked: dict[str, Any] = {"min_width": 1, "small_count": 2, "require": ["a", "b"]}
+    assert sdc.find_release(frame, min_values=2, **asked).sub_tables == 2
+    with pytest.raises(NotReleasableError, match="fewer than 2 different values, or never 0, which min"):
+        sdc.find_release(frame, min_values={"least": 2, "include_zero": True}, **asked)
+
+
 def test_a_release_has_its_tables(czech: Table) -> None:
     wish = {"require": ["A*B*C*D*F"], "protect": [{"of": ["A", "B", "C", "D", "F"]}]}
     found = sdc.find_release(czech, min_width=6, **wish)
