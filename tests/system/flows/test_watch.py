@@ -171,5 +171,5 @@ def test_whose_workers_can_be_seen(tmp_path: Path) -> None:
     assert require_own_scheduler(ExecutionConfig(cluster="local"))
     assert not require_own_scheduler(ExecutionConfig(cluster="in-process"))
     for name, where in ("at", "runs at tcp://127.0.0.1:8786"), ("pods", "is a pod"):
-        with pytest.raises(ConfigError, match=rf"--watch: the scheduler of .*/{name}\.yaml {where}, and only one in"):
+        with pytest.raises(ConfigError, match=rf"--watch: the scheduler of .*/{name}\.yaml {where}, and only a"):
             require_own_scheduler(ExecutionConfig(cluster=str(tmp_path / f"{name}.yaml")))
