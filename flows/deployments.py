@@ -155,6 +155,10 @@ def register(path: Path) -> list[Deployment]:
     SdcError if there is no server, or it refuses.
     """
     file, deployments = read_deployments(path)
+    from prefect.client.orchestration import get_client
+
+    from flows.absence import refusals_of_the_server
+
     _make_pools(file.work_pools)
     # by Prefect's own command in its own process
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
@@ -166,18 +170,10 @@ def register(path: Path) -> list[Deployment]:
         ) from error
     if done.returncode:
         raise SdcError(f"{path}: Prefect refuses it: {(done.stderr or done.stdout).strip()[-1000:]}")
-    _print_deployments(file, deployments)
-    return deployments
-
-
-def _print_deployments(file: PrefectFile, deployments: list[Deployment]) -> None:
-    from prefect.client.orchestration import get_client
-
-    from flows.absence import refusals_of_the_server
-
     with refusals_of_the_server(), get_client(sync_client=True) as client:
         known = [client.read_deployment_by_name(one.full_name).id for one in deployments]
         register_alerts(client, file.alerts, known)
+    return deployments
 
 
 def _make_pools(pools: tuple[WorkPool, ...]) -> None:

@@ -77,12 +77,7 @@ def run(
 
 
 def through_flow(
-    name: str,
-    config: Path,
-    settings: Settings,
-    watch: bool,
-    watch_port: int | None,
-    **more: Any,
+    name: str, config: Path, settings: Settings, watch: bool, watch_port: int | None, **more: Any
 ) -> dict[str, Any]:
     """Return the result of the flow of this name."""
     if has_pages := watch or watch_port is not None:

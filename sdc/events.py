@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -98,15 +98,10 @@ def read_events(path: Path) -> list[dict[str, Any]]:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
-    return [event for line in lines if (event := _event(line)) is not None]
-
-
-def _event(line: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    is_event = (
-        isinstance(found, dict) and isinstance(found.get("event"), str) and isinstance(found.get("time", ""), str)
-    )
-    return found if is_event else None
+    found = list[dict[str, Any]]()
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            event = json.loads(line)
+            if isinstance(event, dict) and {type(event.get("event")), type(event.get("time", ""))} == {str}:
+                found.append(event)
+    return found

@@ -98,9 +98,7 @@ class CachedPerThread(Generic[Arguments, Result]):
         self._own = threading.local()
 
 
-def cached_per_thread(
-    maxsize: int,
-) -> Callable[[Callable[Arguments, Result]], CachedPerThread[Arguments, Result]]:
+def cached_per_thread(maxsize: int) -> Callable[[Callable[Arguments, Result]], CachedPerThread[Arguments, Result]]:
     """Cache like `functools.lru_cache`, once a thread, for results that callers modify: scratch arrays, solver models.
 
     Kernels and solvers run without the GIL, so threads that shared such a result would write to the same memory.

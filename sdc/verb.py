@@ -119,11 +119,7 @@ OLD_FORMS: dict[str, tuple[OldForm, Callable[[Sequence[Any], Mapping[str, Any]],
         lambda args, named: len(args) > 1 and not isinstance(args[1], str),
     ),
     "magnitude_table": (
-        OldForm(
-            "magnitude_table",
-            ("source", "value", "variables"),
-            renamed={"source": "table", "variables": "by"},
-        ),
+        OldForm("magnitude_table", ("source", "value", "variables"), renamed={"source": "table", "variables": "by"}),
         lambda args, named: len(args) > 1 or bool({"source", "variables"} & {*named}),
     ),
     "suppress": (

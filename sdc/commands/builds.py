@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sdc.commands.options import (
     BUILD,
@@ -52,7 +52,7 @@ def run(
     watch: Watch = False,
     watch_port: WatchPort = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Build a published config again in a new folder, judged together with it.")
+        bool, Option("--again", help="Build a published config again in a new folder, judged together with it.")
     ] = False,
 ) -> CommandResult:
     """Build a release and its audit report from a config.
@@ -94,7 +94,7 @@ def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_po
 def plan(
     config: ConfigPath,
     settings: Settings,
-    quick: Annotated[bool, typer.Option("--quick", help="Sizes and memory only, within seconds; no times.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Sizes and memory only, within seconds; no times.")] = False,
 ) -> CommandResult:
     """Estimate the time, memory and disk of a build.
 
@@ -144,12 +144,11 @@ def _span(planned: Mapping[str, Any]) -> str:
 @command(PUBLISH)
 def verify(
     folder: Annotated[
-        Path,
-        typer.Argument(parser=run_path, metavar="RUN_FOLDER", help="A run folder or a published folder."),
+        Path, Argument(parser=run_path, metavar="RUN_FOLDER", help="A run folder or a published folder.")
     ],
     settings: Settings,
     published: Annotated[
-        bool, typer.Option("--published", help="Check a published folder, without the table, by --key.")
+        bool, Option("--published", help="Check a published folder, without the table, by --key.")
     ] = False,
     key: Annotated[
         Path | None, file_option("The signer's public key in PEM, not from the folder itself.", "--key")
@@ -284,22 +283,21 @@ def list_command(folder: RunsPath = Path("runs")) -> CommandResult:
 def clean(
     folder: RunsPath = Path("runs"),
     keep: Annotated[
-        int | None,
-        typer.Option(min=1, help="Keep this many newest runs with a release of each name; default: all."),
+        int | None, Option(min=1, help="Keep this many newest runs with a release of each name; default: all.")
     ] = None,
     unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Also remove runs without a release that have no later run with one.")
+        bool, Option("--unfinished", help="Also remove runs without a release that have no later run with one.")
     ] = False,
     older_than: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             max=36500,
             metavar="DAYS",
             help="Also remove older server logs and Prefect records of this user's runs.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only list them.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Remove them; without it, only list them.")] = False,
 ) -> CommandResult:
     """List superseded runs, or remove them with --yes.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from sdc import __version__
 from sdc.commands import builds, config, doctor, fits, publication, releases, server, simulation, tables, treat
@@ -41,7 +42,7 @@ def _once(others: Callable[..., Any]) -> Callable[..., None]:
 
 
 @app.callback()
-def _common(version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False) -> None:
+def _common(version: Annotated[bool, Option("--version", help="Print the version and end.")] = False) -> None:
     if version:
         print(f"sdc {__version__}")
         raise typer.Exit

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sdc.commands.options import BUILD, CommandResult, Settings, Sheet, command, file_option, say, write_page
 from sdc.model.errors import ConfigError
@@ -16,20 +17,20 @@ from sdc.paths import checked_path
 if TYPE_CHECKING:
     from sdc.data.columns import Column
 
-TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="A data file, a folder of parts or a URL.")]
+TablePath = Annotated[str, Argument(metavar="TABLE", help="A data file, a folder of parts or a URL.")]
 
 
 @command(BUILD, "table.path", name="config")
 def config_command(
     settings: Settings,
     key: Annotated[
-        str | None, typer.Argument(metavar="CONFIG|KEY", help="A config to be checked and shown whole; or a key.")
+        str | None, Argument(metavar="CONFIG|KEY", help="A config to be checked and shown whole; or a key.")
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Every key, or KEY and those below it: type, default and meaning.")
+        bool, Option("--explain", help="Every key, or KEY and those below it: type, default and meaning.")
     ] = False,
     schema: Annotated[
-        bool, typer.Option("--schema", help="The JSON schema of a config, by which editors complete and check one.")
+        bool, Option("--schema", help="The JSON schema of a config, by which editors complete and check one.")
     ] = False,
     page: Annotated[Path | None, file_option("Write the reference to this HTML file.", "--page")] = None,
 ) -> CommandResult:
@@ -69,7 +70,7 @@ def _answer(content: dict[str, Any], as_yaml: bool) -> CommandResult:
 @command(BUILD)
 def capabilities(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[A [B]]", help="A method, verb or feature of a config, or two.")
+        list[str] | None, Argument(metavar="[A [B]]", help="A method, verb or feature of a config, or two.")
     ] = None,
 ) -> CommandResult:
     """Show which features work together.
@@ -88,10 +89,10 @@ def capabilities(
 def init(
     table: TablePath,
     out: Annotated[Path | None, file_option("Write the config to this new file.", "--out")] = None,
-    delimiter: Annotated[str | None, typer.Option(help="What separates columns of a text file; else guessed.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="The encoding of a text file; else guessed.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="The decimal sign of a text file; else guessed.")] = None,
-    quote: Annotated[str | None, typer.Option(help='What values are quoted by, or none; default ".')] = None,
+    delimiter: Annotated[str | None, Option(help="What separates columns of a text file; else guessed.")] = None,
+    encoding: Annotated[str | None, Option(help="The encoding of a text file; else guessed.")] = None,
+    decimal: Annotated[str | None, Option(help="The decimal sign of a text file; else guessed.")] = None,
+    quote: Annotated[str | None, Option(help='What values are quoted by, or none; default ".')] = None,
     sheet: Sheet = None,
     as_json: bool = False,
 ) -> CommandResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument
 
 from sdc.commands.options import HISTORY_FILE, MAINTAIN, CommandResult, command
 from sdc.paths import checked_path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @command(MAINTAIN)
 def doctor(
     config: Annotated[
-        Path | None, typer.Argument(parser=checked_path, metavar="[CONFIG]", help="Also what this config names.")
+        Path | None, Argument(parser=checked_path, metavar="[CONFIG]", help="Also what this config names.")
     ] = None,
 ) -> CommandResult:
     """Check that this machine can run builds and servers.

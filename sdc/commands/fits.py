@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from sdc.commands.input import read_input
 from sdc.commands.options import (
@@ -33,22 +33,17 @@ def fit_command(
     settings: Settings,
     release: ReleaseOption = None,
     search: Annotated[
-        bool,
-        typer.Option(
-            "--search",
-            help="Fit the decomposable model of lowest BIC: within the public sub-tables, if any.",
-        ),
+        bool, Option("--search", help="Fit the decomposable model of lowest BIC: within the public sub-tables, if any.")
     ] = False,
-    models: Annotated[int, typer.Option(min=1, max=1000, help="Number of best models to list.")] = 5,
+    models: Annotated[int, Option(min=1, max=1000, help="Number of best models to list.")] = 5,
     form: Annotated[
-        str | None,
-        typer.Option(help="IPF form: sparse or dense. Default: closed form if possible, else sparse."),
+        str | None, Option(help="IPF form: sparse or dense. Default: closed form if possible, else sparse.")
     ] = None,
     support: Annotated[
-        str, typer.Option(help="Cells that are fitted: possible, or non-zero for those of the table ([DKS] 3.2).")
+        str, Option(help="Cells that are fitted: possible, or non-zero for those of the table ([DKS] 3.2).")
     ] = "possible",
-    sweeps: Annotated[int, typer.Option(min=1, help="Maximum number of IPF sweeps.")] = 10_000,
-    cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
+    sweeps: Annotated[int, Option(min=1, help="Maximum number of IPF sweeps.")] = 10_000,
+    cells: Annotated[str, Option(help="at-risk or all")] = "at-risk",
     out: Annotated[Path | None, file_option("Write all fitted counts to this Parquet or CSV file.", "--out")] = None,
 ) -> CommandResult:
     """Fit the log-linear model of a release.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
 from sdc.model.errors import ConfigError
@@ -133,10 +134,10 @@ class CommandResult(NamedTuple):
     status: int = 0
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON document to standard output.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--set",
         metavar="KEY=VALUE",
         help="Any setting of a config, such as release.method=bisection; repeatable. See sdc config --explain.",
@@ -166,8 +167,7 @@ def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callab
             raise typer.Exit(answer.status)
 
         more: dict[str, Any] = {
-            name: Annotated[str | None, typer.Option(SHORT[key].option, *SHORT[key].also)]
-            for name, key in takes.items()
+            name: Annotated[str | None, Option(SHORT[key].option, *SHORT[key].also)] for name, key in takes.items()
         }
         more |= {"set_": Set} if "settings" in own else {}
         shown = [one for one in own.values() if one.name not in ("settings", "as_json")]
@@ -201,14 +201,14 @@ def _settings(words: Sequence[str] | None, short: Mapping[str, str | None]) -> d
 
 InputPath = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="TABLE",
         help="A data file, a folder of parts or a URL, read with default settings; or a config; or a run "
         "folder (runs/NAME is the latest finished one).",
     ),
 ]
 ConfigPath = Annotated[
-    Path, typer.Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, as in configs/.")
+    Path, Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, as in configs/.")
 ]
 
 
@@ -220,32 +220,23 @@ def run_path(text: str) -> Path:
 
 
 RunFolderPath = Annotated[
-    Path,
-    typer.Argument(parser=run_path, metavar="RUN_FOLDER", help="The folder of a build; runs/NAME is the latest."),
+    Path, Argument(parser=run_path, metavar="RUN_FOLDER", help="The folder of a build; runs/NAME is the latest.")
 ]
 RunsPath = Annotated[
-    Path,
-    typer.Argument(
-        parser=checked_path, metavar="FOLDER", help="The folder of run folders (output.folder of a config)."
-    ),
+    Path, Argument(parser=checked_path, metavar="FOLDER", help="The folder of run folders (output.folder of a config).")
 ]
-Sheet = Annotated[str | None, typer.Option(help="Sheet of an Excel file; default: the only one with cells.")]
+Sheet = Annotated[str | None, Option(help="Sheet of an Excel file; default: the only one with cells.")]
 Watch = Annotated[
-    bool,
-    typer.Option("--watch", help="Print the local addresses of Prefect's and Dask's pages about the run."),
+    bool, Option("--watch", help="Print the local addresses of Prefect's and Dask's pages about the run.")
 ]
-WatchPort = Annotated[
-    int | None,
-    typer.Option(min=1, max=65535, help="Port of these pages; default: a free one."),
-]
+WatchPort = Annotated[int | None, Option(min=1, max=65535, help="Port of these pages; default: a free one.")]
 ReleaseOption = Annotated[
-    list[str] | None,
-    typer.Option("--release", help="A frontier sub-table such as age*sex; repeatable. Default: the run's."),
+    list[str] | None, Option("--release", help="A frontier sub-table such as age*sex; repeatable. Default: the run's.")
 ]
 
 
 def file_option(text: str, *names: str, metavar: str = "FILE") -> Any:
-    return typer.Option(*names, parser=checked_path, metavar=metavar, help=text)
+    return Option(*names, parser=checked_path, metavar=metavar, help=text)
 
 
 # Options of an earlier version

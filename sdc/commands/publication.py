@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sdc.commands.options import (
     INSPECT,
@@ -39,23 +40,19 @@ Relations = Annotated[
 def check(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            parser=checked_path, metavar="FOLDER...", help="Published folders or files of tables of counts."
-        ),
+        Argument(parser=checked_path, metavar="FOLDER...", help="Published folders or files of tables of counts."),
     ],
     relations: Relations = None,
     cells: Annotated[
-        str, typer.Option(help="at-risk (cells that may be small) or all (cells that may have records)")
+        str, Option(help="at-risk (cells that may be small) or all (cells that may have records)")
     ] = "at-risk",
     min_width: Annotated[
-        int | None, typer.Option(min=1, help="Status 3 if a cell that may be small has narrower bounds.")
+        int | None, Option(min=1, help="Status 3 if a cell that may be small has narrower bounds.")
     ] = None,
-    small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells with 1 to this count are at risk.")] = 2,
+    small_count: Annotated[int, Option(min=1, max=1 << 53, help="Cells with 1 to this count are at risk.")] = 2,
     min_frequency: Annotated[
         int | None,
-        typer.Option(
-            "--min-frequency", "--n-rule", min=2, help="Status 3 if a published count is from 1 to below this."
-        ),
+        Option("--min-frequency", "--n-rule", min=2, help="Status 3 if a published count is from 1 to below this."),
     ] = None,
 ) -> CommandResult:
     """Compute what several publications reveal together.
@@ -84,8 +81,8 @@ def check(
 
 @command(PUBLISH)
 def ledger(
-    file: Annotated[Path, typer.Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
-    new: Annotated[bool, typer.Option("--new", help="Create it and its key file; store both safely.")] = False,
+    file: Annotated[Path, Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
+    new: Annotated[bool, Option("--new", help="Create it and its key file; store both safely.")] = False,
     old: Annotated[
         Path | None, file_option("Start with the entries of a ledger of version 0.1.", "--from", metavar="OLD")
     ] = None,
@@ -114,13 +111,12 @@ def ledger(
 @command(PUBLISH, name="attack")
 def attack_command(
     release: Annotated[
-        Path, typer.Argument(parser=checked_path, metavar="RELEASE", help="A published folder or file of tables.")
+        Path, Argument(parser=checked_path, metavar="RELEASE", help="A published folder or file of tables.")
     ],
     truth: Annotated[
-        Path | None,
-        typer.Option(parser=run_path, metavar="RUN", help="The run that published it, to count correct guesses."),
+        Path | None, Option(parser=run_path, metavar="RUN", help="The run that published it, to count correct guesses.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of starts of the reconstruction; 0: independence model only.")] = 3,
+    seeds: Annotated[int, Option(help="Number of starts of the reconstruction; 0: independence model only.")] = 3,
     relations: Relations = None,
     out: Annotated[
         Path | None, file_option("Write the guessed table to this Parquet or CSV file as well.", "--out")
@@ -187,15 +183,14 @@ def _guess_row(row: dict[str, Any]) -> tuple[Any, ...]:
 @command(PUBLISH)
 def synthesize(
     releases: Annotated[
-        list[Path],
-        typer.Argument(parser=checked_path, metavar="RELEASE...", help="Published folders or files of tables."),
+        list[Path], Argument(parser=checked_path, metavar="RELEASE...", help="Published folders or files of tables.")
     ],
     out: Annotated[Path, file_option("An empty folder for the synthetic tables.", "--out")],
-    draws: Annotated[int, typer.Option(help="How many tables are drawn.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the first table; the next ones have the next seeds.")] = 0,
+    draws: Annotated[int, Option(help="How many tables are drawn.")] = 1,
+    seed: Annotated[int, Option(help="Of the first table; the next ones have the next seeds.")] = 0,
     relations: Relations = None,
-    records: Annotated[bool, typer.Option("--records", help="Write a row a record instead of counts.")] = False,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write Parquet instead of CSV.")] = False,
+    records: Annotated[bool, Option("--records", help="Write a row a record instead of counts.")] = False,
+    parquet: Annotated[bool, Option("--parquet", help="Write Parquet instead of CSV.")] = False,
 ) -> CommandResult:
     """Draw synthetic tables that agree with every published count.
 
@@ -217,8 +212,8 @@ def synthesize(
 
 @command(INSPECT)
 def compare(
-    before: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="A run folder.")],
-    after: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="Another one.")],
+    before: Annotated[Path, Argument(parser=run_path, metavar="RUN", help="A run folder.")],
+    after: Annotated[Path, Argument(parser=run_path, metavar="RUN", help="Another one.")],
 ) -> CommandResult:
     """Show what changed between two runs.
 

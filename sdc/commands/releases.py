@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sdc.commands.input import executor_of, read_input
 from sdc.commands.options import (
@@ -27,7 +27,6 @@ from sdc.commands.options import (
     say,
     status_of_release,
 )
-from sdc.model.errors import ConfigError
 from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def assess(
     settings: Settings,
     release: ReleaseOption = None,
     law: Annotated[
-        str, typer.Option(help="Law for the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
+        str, Option(help="Law for the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
     ] = "released",
 ) -> CommandResult:
     """Decide whether a release is safe, and show the deciding cells."""
@@ -86,12 +85,11 @@ def _print_assessment(answer: Assessment, facts: dict[str, Any], threshold: int)
 @command(INSPECT, *TABLE, "risk.min_width", name="why")
 def why_command(
     path: InputPath,
-    sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
+    sub_table: Annotated[str, Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
     settings: Settings,
     release: ReleaseOption = None,
     redesign: Annotated[
-        bool,
-        typer.Option("--redesign", help="If it is not: find coarser levels or merged categories that may be released."),
+        bool, Option("--redesign", help="If it is not: find coarser levels or merged categories that may be released.")
     ] = False,
 ) -> CommandResult:
     """Explain why a sub-table is released or not.
@@ -175,10 +173,12 @@ def release(
     """Find a release of a table, and publish it if --out is given."""
     from sdc import api
     from sdc.stages.assemble import Watch
+    from sdc.stages.release import require_new
     from sdc.stages.search import QuestionLines, describe_round, describe_simulated, interruptible
     from sdc.stages.table import check_names
 
-    _require_new(out)
+    if out is not None:  # as publication checks after the search
+        require_new(out.absolute(), "--out ")
     source = read_input(path, settings, "release" if out is None else "publish")
     method, criteria, section = source.method, source.criteria(), source.config.release
     undecided = source.config.risk.accept_undecided
@@ -268,17 +268,6 @@ def _print_required(facts: dict[str, Any]) -> None:
         print(f"refused       {'*'.join(names)}")
     for conflict in facts["conflicts"]:
         print(f"conflict      {conflict['text']}")
-
-
-def _require_new(out: Path | None) -> None:
-    """Check the folder before the search, as publication will after it."""
-    from sdc.stages.release import require_new
-
-    if out is not None:
-        try:
-            require_new(out.absolute())
-        except ConfigError as error:
-            raise ConfigError(f"--out {error}") from error
 
 
 def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, refused: Refused) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sdc.commands.options import (
     CONFIG,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SERVER_PACKAGES = "fastapi", "itsdangerous", "prometheus_client", "python_multipart", "starlette"
 
 HistoryName = Annotated[
-    str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL postgresql://...")
+    str, Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL postgresql://...")
 ]
 
 
@@ -43,9 +43,9 @@ HistoryName = Annotated[
 def serve(
     config: ConfigPath,
     settings: Settings,
-    host: Annotated[str, typer.Option(help="A loopback address of this machine.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8090,
-    prepare: Annotated[bool, typer.Option("--prepare", help="Prepare the server and end.")] = False,
+    host: Annotated[str, Option(help="A loopback address of this machine.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8090,
+    prepare: Annotated[bool, Option("--prepare", help="Prepare the server and end.")] = False,
     as_json: bool = False,
 ) -> CommandResult | None:
     """Start a table server, which answers requests for sub-tables.
@@ -66,7 +66,13 @@ def serve(
     proxy_secret(server)  # before the slow steps
     check_before(build)
     if not is_prepared(build):
-        _prepare(config, settings)
+        from flows.embedded import embedded_server
+
+        with embedded_server() as await_server:
+            from flows.table_server import prepare_server
+
+            await_server()
+            prepare_server(str(config), settings=dict(settings))
     if prepare:
         folder = str(folder_of(build).path)
         return CommandResult({"folder": folder}, lambda: print(f"prepared      {folder}"))
@@ -85,24 +91,12 @@ def serve(
     return None
 
 
-def _prepare(config: Path, settings: Settings) -> None:
-    from flows.embedded import embedded_server
-
-    with embedded_server() as await_server:
-        from flows.table_server import prepare_server
-
-        await_server()
-        prepare_server(str(config), settings=dict(settings))
-
-
 @command(SERVE, "server.history")
 def keys(
     config: ConfigPath,
     settings: Settings,
-    make: Annotated[str | None, typer.Option("--make", metavar="USER", help="Make a key for this user.")] = None,
-    revoke: Annotated[
-        str | None, typer.Option("--revoke", metavar="NUMBER", help="End the key of this number.")
-    ] = None,
+    make: Annotated[str | None, Option("--make", metavar="USER", help="Make a key for this user.")] = None,
+    revoke: Annotated[str | None, Option("--revoke", metavar="NUMBER", help="End the key of this number.")] = None,
 ) -> CommandResult:
     """List, make or revoke the keys of a table server's users.
 
@@ -150,7 +144,7 @@ def audit(
     settings: Settings,
     table: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TABLE",
             help="The config of the server, with its criterion; or Parquet or CSV, with --small-count and "
             "--min-width. Default for a folder: its own table.",

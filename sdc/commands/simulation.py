@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sdc.commands.options import CONFIG, SERVE, CommandResult, ConfigPath, Settings, command, file_option, history_url
 
 Rules = Annotated[
     str,
-    typer.Option(
+    Option(
         help="Comma-separated names: myopic, one_step, one_step_frontier, limit_unreleasable, value, share, batch, "
         "simulatable, config; or a YAML file {name: [{rule: ...}, ...]}."
     ),
@@ -24,16 +24,15 @@ def simulate(
     settings: Settings,
     rules: Rules = "myopic,one_step",
     queries: Annotated[
-        str,
-        typer.Option(help="uniform, popular, greedy-user, or a CSV or JSON lines file with user and variables (A*B)."),
+        str, Option(help="uniform, popular, greedy-user, or a CSV or JSON lines file with user and variables (A*B).")
     ] = "uniform",
-    streams: Annotated[int, typer.Option(min=1, max=100_000, help="Number of streams, the same for each rule.")] = 20,
+    streams: Annotated[int, Option(min=1, max=100_000, help="Number of streams, the same for each rule.")] = 20,
     requests: Annotated[
         int | None,
-        typer.Option(min=1, max=100_000, help="Requests per stream; default: 4 times the sub-tables, at most 500."),
+        Option(min=1, max=100_000, help="Requests per stream; default: 4 times the sub-tables, at most 500."),
     ] = None,
-    users: Annotated[int, typer.Option(min=1, max=10_000, help="Number of users.")] = 8,
-    seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Seed of the streams.")] = 0,
+    users: Annotated[int, Option(min=1, max=10_000, help="Number of users.")] = 8,
+    seed: Annotated[int, Option(min=0, max=1 << 53, help="Seed of the streams.")] = 0,
 ) -> CommandResult:
     """Try the release rules of a server on simulated requests."""
     from sdc.execution.cluster import check_cluster
@@ -73,11 +72,11 @@ def _print_rule_sets(facts: dict[str, Any], page: str) -> None:
 
 @command(SERVE, "risk.min_width", "risk.small_count")
 def replay(
-    history: Annotated[str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
+    history: Annotated[str, Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
     rules: Rules,
     settings: Settings,
     table: Annotated[
-        str | None, typer.Option(help="The config of the server's build, or its table with --min-width.")
+        str | None, Option(help="The config of the server's build, or its table with --min-width.")
     ] = None,
     out: Annotated[Path, file_option("Folder for replay.html and replay.json.", "--out", metavar="FOLDER")] = Path(
         "replay"

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from sdc.commands.input import executor_of, read_input, read_input_or_incomplete
 from sdc.commands.options import (
@@ -96,21 +96,16 @@ def bounds(
     release: ReleaseOption = None,
     cells: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="at-risk (default) or all; or a super-cell (a sum of cells) such as 'age in (young, old), "
             "sex=f'; repeatable."
         ),
     ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="auto (default): all methods, within the budget; or a method")
-    ] = None,
+    method: Annotated[str | None, Option(help="auto (default): all methods, within the budget; or a method")] = None,
     fractional: Annotated[
-        bool, typer.Option("--fractional", help="Bounds over tables of real numbers, by linear programs.")
+        bool, Option("--fractional", help="Bounds over tables of real numbers, by linear programs.")
     ] = False,
-    sharp: Annotated[
-        bool,
-        typer.Option("--sharp", help="Tighten both ends for 600 seconds by default, not for 10."),
-    ] = False,
+    sharp: Annotated[bool, Option("--sharp", help="Tighten both ends for 600 seconds by default, not for 10.")] = False,
 ) -> CommandResult:
     """Compute bounds of cells, or of sums of cells, given a release."""
     from sdc.bounds.super_cells import FRACTIONAL
@@ -157,9 +152,7 @@ def enumerate_command(
     path: InputPath,
     settings: Settings,
     release: ReleaseOption = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop at this many tables; default: after some seconds.")
-    ] = None,
+    limit: Annotated[int | None, Option(min=1, help="Stop at this many tables; default: after some seconds.")] = None,
 ) -> CommandResult:
     """Count the integer tables that agree with a release.
 
@@ -197,17 +190,16 @@ def posterior_command(
     release: ReleaseOption = None,
     law: Annotated[
         str,
-        typer.Option(
+        Option(
             help="released, uniform, saturated, a model such as [a,b][b,c], or average: the laws of --prior by "
             "prior and likelihood; average-over-draws weighs them as [DFT] (8) to (10) do."
         ),
     ] = "released",
-    alpha: Annotated[float, typer.Option(help="Prior parameter of each cell of the full table.")] = 0.5,
+    alpha: Annotated[float, Option(help="Prior parameter of each cell of the full table.")] = 0.5,
     prior: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LAW=P", help="A law of an average and its prior probability; repeatable."),
+        list[str] | None, Option(metavar="LAW=P", help="A law of an average and its prior probability; repeatable.")
     ] = None,
-    cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
+    cells: Annotated[str, Option(help="at-risk or all")] = "at-risk",
 ) -> CommandResult:
     """Compute the intruder's posterior probabilities, given a release.
 
@@ -340,8 +332,9 @@ def _print_posterior(facts: dict[str, Any]) -> None:
             f"{losses['disclosure_risk']:.4f} a cell"
         )
     held = facts["attribute_disclosure"]
+    share = "all" if held["share"] == 1 else f"at least {held['share']:g}"
     print(
-        f"groups        {held['above_threshold']} cells have {_share(held['share'])} of a released cell, with "
+        f"groups        {held['above_threshold']} cells have {share} of a released cell, with "
         "probability above "
         f"{least}; {held['certain']} certainly, {held['impossible']} impossible"
     )
@@ -350,10 +343,6 @@ def _print_posterior(facts: dict[str, Any]) -> None:
     rows = [_cell_row(row) for row in facts["cells"]]
     for row in sorted(rows, key=lambda row: -row[1]):
         print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17} {:11.4f}  {}  {}".format(*row))
-
-
-def _share(share: float) -> str:
-    return "all" if share == 1 else f"at least {share:g}"
 
 
 def _cell_row(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], float, str, str]:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from sdc.commands.options import PROTECT, CommandResult, InputPath, Settings, Sheet, command, file_option
 from sdc.model.errors import ConfigError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sdc.model.table import Table
     from sdc.stages.resolved import ResolvedInput
 
-SubTableName = Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as age*sex.")]
+SubTableName = Annotated[str, Argument(metavar="SUB_TABLE", help="Such as age*sex.")]
 Out = Annotated[Path | None, file_option("A new file: .csv, .parquet, .json, .px, .xml or .xlsx.", "--out")]
 OutRows = Annotated[Path | None, file_option("A new file: .csv, .parquet or .xlsx.", "--out")]
 OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv", ".parquet", ".xlsx")
@@ -39,7 +39,7 @@ def round_command(
     subject: InputPath,
     sub_table: SubTableName,
     settings: Settings,
-    base: Annotated[int, typer.Option(min=2, help="Counts become multiples of it.")] = 5,
+    base: Annotated[int, Option(min=2, help="Counts become multiples of it.")] = 5,
     out: Out = None,
 ) -> CommandResult:
     """Round a sub-table so that its margins still add up.
@@ -94,12 +94,7 @@ def round_command(
 
 
 @command(PROTECT, "table.variables", "risk.small_count", "risk.min_width")
-def suppress(
-    subject: InputPath,
-    sub_table: SubTableName,
-    settings: Settings,
-    out: OutRows = None,
-) -> CommandResult:
+def suppress(subject: InputPath, sub_table: SubTableName, settings: Settings, out: OutRows = None) -> CommandResult:
     """Choose the cells of a sub-table to suppress.
 
     Suppresses as few cells as the search finds. For a config or a run every at-risk cell of the whole table is judged,
@@ -170,40 +165,34 @@ def suppress(
 
 @command(PROTECT)
 def magnitude(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Records: a data file, a folder of parts or a URL.")],
-    value: Annotated[str, typer.Option(help="The column that is summed.")],
-    by: Annotated[
-        list[str], typer.Option(help="The variables, such as region*size; once for each table, judged together.")
-    ],
+    table: Annotated[str, Argument(metavar="TABLE", help="Records: a data file, a folder of parts or a URL.")],
+    value: Annotated[str, Option(help="The column that is summed.")],
+    by: Annotated[list[str], Option(help="The variables, such as region*size; once for each table, judged together.")],
     contributors: Annotated[
-        int | None, typer.Option(help="Minimum contributors per cell; a value of 0 is no contribution.")
+        int | None, Option(help="Minimum contributors per cell; a value of 0 is no contribution.")
     ] = None,
-    dominance: Annotated[str | None, typer.Option(help="n:p: the n largest have at most p per cent.")] = None,
+    dominance: Annotated[str | None, Option(help="n:p: the n largest have at most p per cent.")] = None,
     percent: Annotated[
-        str | None, typer.Option(help="p: without the two largest, at least p per cent of the largest must remain.")
+        str | None, Option(help="p: without the two largest, at least p per cent of the largest must remain.")
     ] = None,
-    contributor: Annotated[str | None, typer.Option(help="The column with the contributor of a record.")] = None,
-    unique: Annotated[bool, typer.Option("--unique", help="Refuse several records of one contributor.")] = False,
+    contributor: Annotated[str | None, Option(help="The column with the contributor of a record.")] = None,
+    unique: Annotated[bool, Option("--unique", help="Refuse several records of one contributor.")] = False,
     hierarchy: Annotated[
-        list[str] | None, typer.Option(help="variable=column,column: coarser columns, the finest first.")
+        list[str] | None, Option(help="variable=column,column: coarser columns, the finest first.")
     ] = None,
-    negative: Annotated[str, typer.Option(help="refuse or split")] = "refuse",
+    negative: Annotated[str, Option(help="refuse or split")] = "refuse",
     alike: Annotated[
-        str, typer.Option(help="refuse, merge or keep names that differ only in blanks, case or Unicode form.")
+        str, Option(help="refuse, merge or keep names that differ only in blanks, case or Unicode form.")
     ] = "refuse",
-    decimals: Annotated[
-        int | None, typer.Option(help="Round values; default: 6 for floats, others are not rounded.")
-    ] = None,
-    delimiter: Annotated[str, typer.Option(help="What separates the columns of CSV: , ; | or a tab.")] = ",",
-    decimal: Annotated[str, typer.Option(help="The decimal sign of numbers in CSV: . or ,")] = ".",
-    encoding: Annotated[str, typer.Option(help="Encoding of CSV, such as utf-8, latin-1 or cp1252.")] = "utf-8",
-    quote: Annotated[str, typer.Option(help='The quote character of CSV: " or none.')] = '"',
+    decimals: Annotated[int | None, Option(help="Round values; default: 6 for floats, others are not rounded.")] = None,
+    delimiter: Annotated[str, Option(help="What separates the columns of CSV: , ; | or a tab.")] = ",",
+    decimal: Annotated[str, Option(help="The decimal sign of numbers in CSV: . or ,")] = ".",
+    encoding: Annotated[str, Option(help="Encoding of CSV, such as utf-8, latin-1 or cp1252.")] = "utf-8",
+    quote: Annotated[str, Option(help='The quote character of CSV: " or none.')] = '"',
     sheet: Sheet = None,
-    missing: Annotated[
-        list[str] | None, typer.Option(help="A text for missing values, such as NA; repeatable.")
-    ] = None,
+    missing: Annotated[list[str] | None, Option(help="A text for missing values, such as NA; repeatable.")] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(help="A pattern of file names to skip in the folder; repeatable.")
+        list[str] | None, Option(help="A pattern of file names to skip in the folder; repeatable.")
     ] = None,
     out: OutRows = None,
 ) -> CommandResult:

@@ -52,10 +52,7 @@ CRITERIA = (
     replace(_COUNTED, name="risk.attribute_disclosure"),
     Declared(
         "risk.min_values",
-        works=(
-            *("ordered", "bisection", *_EVERYWHERE, *CONSTRAINTS, "curve", "server", *BEFORE),
-            *OF_CONFIGS,
-        ),
+        works=(*("ordered", "bisection", *_EVERYWHERE, *CONSTRAINTS, "curve", "server", *BEFORE), *OF_CONFIGS),
         refused=(
             (
                 ("best", "optimum", "decomposable", "simulatable", DRAWING),

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StrictBool,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, StrictBool, model_validator
 
 from sdc.config.values import Loss, Names, Positive, Section, Share, Weight, as_fault
 from sdc.model.losses import AgencyLosses, IntruderLosses, check_limit

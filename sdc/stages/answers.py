@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.equations import every_cell
 from sdc.feasible.witness_pool import require_at_risk
 from sdc.intruder.guesses import Right
-from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
@@ -75,12 +74,7 @@ def chosen_super_cells(table: Table, cells: SuperCells, small_count: int) -> lis
 
 
 def super_cells(
-    table: Table,
-    known: Knowledge,
-    cells: SuperCells,
-    small_count: int,
-    method: str | None,
-    executor: Executor,
+    table: Table, known: Knowledge, cells: SuperCells, small_count: int, method: str | None, executor: Executor
 ) -> SuperCellBounds:
     """Return bounds of super-cells; errors as `chosen_super_cells`, ReleaseError as the method."""
     requested = chosen_super_cells(table, cells, small_count)
@@ -240,15 +234,17 @@ def attack(
                 f"{release} is a published folder or file, whose truth is the run that published it, with its "
                 "small_count; name that run's folder as truth, or attack public facts of a table"
             )
-        run = None if truth is None else Truth.open(checked_path(truth), published)
+        right = None if truth is None else judged_by(checked_path(truth), published)
         found = attack_on(read_all([release], relations_given(relations)), range(seeds), method)
-        return found if run is None else replace(found, right=run.right(found)).named_by(found.schema)
+        return found if right is None else replace(found, right=right(found)).named_by(found.schema)
     if not isinstance(truth, Table) or relations is not None:
         raise InputError("public facts have no counts of their own; give the table as truth, and no relations")
     known = known_of(truth, release)
     found = attack_on_public(truth, known, seeds)
-    right = _right(found, truth, known, 2 if small_count is None else small_count, executor)
-    return replace(found, right=right).named_by(found.schema)
+    small = 2 if small_count is None else small_count
+    own = guesses(found, truth, small)
+    bounds = bounds_in_units(truth, known, chosen_cells(truth, "at-risk", small), "auto", executor)
+    return replace(found, right=Right(own, bounds, small).named_by(truth.schema)).named_by(found.schema)
 
 
 def attack_on_public(table: Table, known: Knowledge, seeds: int) -> Attack:
@@ -268,44 +264,25 @@ def _reconstruction(seeds: int) -> ReconstructionMethod:
     return method
 
 
-def _right(found: Attack, table: Table, known: Knowledge, small_count: int, executor: Executor) -> Right:
-    """Return the correct guesses with the bounds of the at-risk cells."""
-    own = guesses(found, table, small_count)
-    bounds = bounds_in_units(table, known, chosen_cells(table, "at-risk", small_count), "auto", executor)
-    return Right(own, bounds, small_count).named_by(table.schema)
+def judged_by(run: Path, published: Path) -> Callable[[Attack], Right]:
+    """Open the run that published a folder; return the function that finds the correct guesses.
 
-
-@dataclass(frozen=True, eq=False)
-class Truth:
-    """A run that has published something.
-
-    bounds  of its at-risk cells; posteriors  of the same cells, if its build has them
+    ConfigError if it is not a run, published another folder, or its config excludes attacks; RunFolderError if it is
+    incomplete or changed.
     """
+    if not (run / MANIFEST).is_file():
+        raise ConfigError(f"{run} is not a run folder; name the run that published {published}")
+    record = RunFolder(run).records().get(RELEASE)
+    if record is None or folder_digest(published) != record.output:
+        raise ConfigError(f"{published} is not what {run} has published; name that run's release, or a copy of it")
+    source = ResolvedInput.open(str(run), features=("attack",))
+    table, risk, (bounds, _) = source.table, source.config.risk, source.start
+    if bounds is None:
+        raise RunFolderError(f"{run} has no bounds of its release; run the build again")
+    laws = read_posteriors(run / POSTERIOR) if source.config.posterior else ()
 
-    source: ResolvedInput
-    bounds: CellBounds
-    posteriors: tuple[Summary, ...]
-
-    @staticmethod
-    def open(run: Path, published: Path) -> Truth:
-        """Open the run that published a folder.
-
-        ConfigError if it is not a run, published another folder, or its config excludes attacks; RunFolderError if it
-        is incomplete or changed.
-        """
-        if not (run / MANIFEST).is_file():
-            raise ConfigError(f"{run} is not a run folder; name the run that published {published}")
-        record = RunFolder(run).records().get(RELEASE)
-        if record is None or folder_digest(published) != record.output:
-            raise ConfigError(f"{published} is not what {run} has published; name that run's release, or a copy of it")
-        source = ResolvedInput.open(str(run), features=("attack",))
-        bounds, _ = source.start
-        if bounds is None:
-            raise RunFolderError(f"{run} has no bounds of its release; run the build again")
-        laws = read_posteriors(run / POSTERIOR) if source.config.posterior else ()
-        return Truth(source, bounds, laws)
-
-    def right(self, found: Attack) -> Right:
-        table, risk = self.source.table, self.source.config.risk
+    def right(found: Attack) -> Right:
         own = guesses(found, table, risk.small_count)
-        return Right(own, self.bounds, risk.small_count, risk.min_width, self.posteriors).named_by(table.schema)
+        return Right(own, bounds, risk.small_count, risk.min_width, laws).named_by(table.schema)
+
+    return right

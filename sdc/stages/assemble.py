@@ -41,15 +41,7 @@ from sdc.search.step import SearchStep
 from sdc.storage.proofs import SavedProofs, witnesses_of
 from sdc.utility.halvings import Halvings, support_of
 from sdc.utility.ipf import Stop
-from sdc.utility.measures import (
-    Demand,
-    Utility,
-    Weights,
-    cells,
-    degrees_of_freedom,
-    utility_of,
-    weighted_sub_tables,
-)
+from sdc.utility.measures import Demand, Utility, Weights, cells, degrees_of_freedom, utility_of, weighted_sub_tables
 
 MOST_LISTED_WITHOUT_THRESHOLD = 20  # variables; 2^20 widths take seconds, 2^23 do not
 MOST_LISTED = 20_000  # sub-tables of more variables; a minute for 40 variables and 60,000 cells

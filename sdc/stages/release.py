@@ -435,9 +435,9 @@ def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
     return listed.rounded(found.counts, rounded.base)
 
 
-def require_new(folder: Path) -> None:
-    """Raise ConfigError if a folder exists, or its parent does not."""
+def require_new(folder: Path, option: str = "") -> None:
+    """Raise ConfigError if a folder, which an option may name, exists, or its parent does not."""
     if folder.exists():
-        raise ConfigError(f"{folder} exists already; name a folder that does not")
+        raise ConfigError(f"{option}{folder} exists already; name a folder that does not")
     if not folder.parent.is_dir():
-        raise ConfigError(f"{folder}: {folder.parent} is not a folder; name one in a folder that exists")
+        raise ConfigError(f"{option}{folder}: {folder.parent} is not a folder; name one in a folder that exists")

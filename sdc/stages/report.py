@@ -22,7 +22,7 @@ from sdc.model.weights import UNIT
 from sdc.public.attack import guesses
 from sdc.run_format import ASSESSMENT, ATTACK, BAD_RECORDS, CURVE, POSTERIOR, REMEDIES, SEARCH, TABLE, UNIQUES, WEIGHTED
 from sdc.search.blockers import blockers
-from sdc.search.curve import CurvePoint, CurveSearch, LikelyCurve, LikelyPoint
+from sdc.search.curve import CurveSearch, LikelyCurve, LikelyPoint
 from sdc.search.grown import Grown
 from sdc.search.ordered import ordered_list
 from sdc.search.remedies import Remedy, remedies
@@ -50,7 +50,10 @@ def curve(work: Work, into: Path) -> None:
         settings.min_width,
         settings.small_count or (build.config.risk.small_count,),
         settings.methods,
-        on_point=lambda point: work.say(_describe_point(point)),
+        on_point=lambda point: work.say(
+            f"curve: {point.method}, small count {point.small_count}, min width {point.min_width_required}: "
+            f"{point.sub_tables} sub-tables"
+        ),
     )
     results.write_curve(points.run(), into)
     if settings.max_above:
@@ -59,11 +62,6 @@ def curve(work: Work, into: Path) -> None:
         limits = settings.threshold, settings.max_above
         likely = LikelyCurve(chains, *limits, lambda point: work.say(_describe_likely_point(point)))
         results.write_likely_curve(likely.run(), into)
-
-
-def _describe_point(point: CurvePoint) -> str:
-    criteria = f"small count {point.small_count}, min width {point.min_width_required}"
-    return f"curve: {point.method}, {criteria}: {point.sub_tables} sub-tables"
 
 
 def _describe_likely_point(point: LikelyPoint) -> str:

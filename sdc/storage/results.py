@@ -29,13 +29,7 @@ from sdc.model.table import Table
 from sdc.protect.summary import Suppression
 from sdc.risk.assessment import Assessment, assessment_facts
 from sdc.risk.critical_width import CriticalWidths
-from sdc.run_format import (
-    ASSESSMENT_FILE,
-    CELLS,
-    METHOD_OF,
-    SEARCH_FILE,
-    SHARPNESS,
-)
+from sdc.run_format import ASSESSMENT_FILE, CELLS, METHOD_OF, SEARCH_FILE, SHARPNESS
 from sdc.search.best import Candidate, FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, blockers
 from sdc.search.curve import CurvePoint, LikelyPoint

@@ -39,10 +39,7 @@ def test_a_config_shows_what_is_set(sdc: Sdc) -> None:
 NO_SETTINGS = [
     ("release.mehtod=best", r"^sdc: release\.mehtod is an unknown key; did you mean method\?"),
     ("min_width=3", r"^sdc: min_width is no key of the config; did you mean .*risk\.min_width"),
-    (
-        "release.method=bets",
-        r"^sdc: release\.method = 'bets': should be 'ordered', .* \(how the release is searched",
-    ),
+    ("release.method=bets", r"^sdc: release\.method = 'bets': should be 'ordered', .* \(how the release is searched"),
     ("risk.min_width=0", r"^sdc: risk\.min_width = 0: should be greater than or equal to 1 \(the smallest width"),
     ("release.method", r"^sdc: --set release\.method: give a key and a value, such as release\.method=bisection"),
     ("risk.min_width.x=1", r"risk\.min_width\.x cannot be set: risk\.min_width = \d+ is no section; set"),

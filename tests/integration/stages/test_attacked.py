@@ -36,7 +36,7 @@ from sdc.public.public_tables import public_tables
 from sdc.public.published import Published
 from sdc.public.relation import relations_given
 from sdc.run_format import TOTAL
-from sdc.stages.answers import Truth
+from sdc.stages.answers import judged_by
 from sdc.stages.build import Build, open_build
 from sdc.stages.resolved import ResolvedInput, knowledge
 from sdc.stages.stages import run_all
@@ -95,7 +95,7 @@ def attacked(run: Path, seeds: Sequence[int] = (0, 1)) -> Attack:
 
 def truth_of(found: Attack, run: Path, published: Path | None = None) -> dict[str, Any]:
     """What is right of it by the run."""
-    return Truth.open(run, published or run / "release").right(found).facts
+    return judged_by(run, published or run / "release")(found).facts
 
 
 def test_what_is_guessed_right_of_the_czech_table(run: Path) -> None:
@@ -140,10 +140,10 @@ def test_a_copy_is_attacked_as_the_folder_is_and_no_other_one(run: Path, tmp_pat
     copy = Path(shutil.copytree(run / "release", tmp_path / "copy"))
     assert truth_of(attacked(run), run, copy) == truth_of(attacked(run), run)
     with pytest.raises(ConfigError, match=r"copy is not a run folder; name the run that published .*release"):
-        Truth.open(copy, run / "release")
+        judged_by(copy, run / "release")
     (copy / "README.txt").write_text("other words")
     with pytest.raises(ConfigError, match=r"copy is not what .* has published; name that run's release, or a copy"):
-        Truth.open(run, copy)
+        judged_by(run, copy)
 
 
 def test_what_the_table_has_not_is_refused(tmp_path: Path) -> None:

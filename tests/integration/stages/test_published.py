@@ -21,17 +21,7 @@ from sdc.model import subtable as st
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.storage.runs import read_run
-from tests.helpers.builds import (
-    ANNEALED,
-    CONFIGS,
-    CZECH_CSV,
-    FRONTIER,
-    NAMES,
-    PUBLISHED,
-    Config,
-    built,
-    made,
-)
+from tests.helpers.builds import ANNEALED, CONFIGS, CZECH_CSV, FRONTIER, NAMES, PUBLISHED, Config, built, made
 from tests.helpers.folders import contents, said
 
 

@@ -30,9 +30,7 @@ from sdc.execution.jobs import (
     slurm_library,
     submitted,
 )
-from sdc.execution.settings import (
-    walltime_seconds,
-)
+from sdc.execution.settings import walltime_seconds
 from sdc.execution.slurm import _certificates
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError

@@ -39,10 +39,7 @@ def test_a_lost_worker_leaves_the_console_alone(
     is_logged: bool, czech: Table, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "log.jsonl"
-    with (
-        heard(EventLog(path)) if is_logged else nullcontext(),
-        open_executor(ExecutionConfig(workers=2)) as executor,
-    ):
+    with heard(EventLog(path)) if is_logged else nullcontext(), open_executor(ExecutionConfig(workers=2)) as executor:
         assert list(executor.run(warn_and_die_once, czech, [str(tmp_path / "unit")])) == ["unit"]
         deadline = time.monotonic() + 300
         while is_logged and "distributed.nanny" not in path.read_text() and time.monotonic() < deadline:

@@ -311,13 +311,7 @@ FAULTY = {
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("fault", FAULTY)
 def test_a_faulty_worker_costs_time_alone(
-    fault: str,
-    workers: int,
-    soon: None,
-    czech: Table,
-    tmp_path: Path,
-    said: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    fault: str, workers: int, soon: None, czech: Table, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is another process afterwards."""
     if fault == "hang":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,32 +88,22 @@ def test_faulty_files(tmp_path: Path, text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("kind", "change", "message"),
     [
-        ({"walltime": 14_400}, r"walltime = 14400: should be a valid string .*in quotes, such as '04:00:00'"),
-        ({"walltime": "00:04:59"}, r"walltime = '00:04:59': less than 300 s"),
-        ({"memory_per_worker": "auto"}, r"memory_per_worker = 'auto': it is no size"),
-        ({"scratch": None}, r"scratch = None: .*a folder that exists and that every worker sees"),
-        ({"job_extra_directives": ["--partition=x"]}, r"directives\.0 = '--partition=x'.*name the partition in"),
-        ({"job_extra_directives": "--mem=0"}, r"job_extra_directives = '--mem=0'.*a list of further options"),
+        (slurm, {"walltime": 14_400}, r"walltime = 14400: should be a valid string .*in quotes, such as '04:00:00'"),
+        (slurm, {"walltime": "00:04:59"}, r"walltime = '00:04:59': less than 300 s"),
+        (slurm, {"memory_per_worker": "auto"}, r"memory_per_worker = 'auto': it is no size"),
+        (slurm, {"scratch": None}, r"scratch = None: .*a folder that exists and that every worker sees"),
+        (slurm, {"job_extra_directives": ["--partition=x"]}, r"directives\.0 = '--partition=x'.*name the partition in"),
+        (slurm, {"job_extra_directives": "--mem=0"}, r"job_extra_directives = '--mem=0'.*a list of further options"),
+        (kubernetes, {"cpu_per_worker": "one"}, r"cpu_per_worker = 'one'.*such as '1' or 500m"),
+        (kubernetes, {"name": "SDC build"}, r"name = 'SDC build'.*lower-case letters, digits and hyphens"),
+        (kubernetes, {"env": {"TZ": 1}}, r"env\.TZ = 1: should be a valid string \(environment variables"),
     ],
 )
-def test_faulty_settings_of_slurm(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_faulty_settings(tmp_path: Path, kind: Callable[..., Any], change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        slurm(tmp_path, **change)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"cpu_per_worker": "one"}, r"cpu_per_worker = 'one'.*such as '1' or 500m"),
-        ({"name": "SDC build"}, r"name = 'SDC build'.*lower-case letters, digits and hyphens"),
-        ({"env": {"TZ": 1}}, r"env\.TZ = 1: should be a valid string \(environment variables"),
-    ],
-)
-def test_faulty_settings_of_kubernetes(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        kubernetes(tmp_path, **change)
+        kind(tmp_path, **change)
 
 
 TLS = {"ca_file": "ca.pem", "cert": "c.pem", "key": "c.key"}
