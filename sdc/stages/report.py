@@ -22,7 +22,7 @@ from sdc.model.weights import UNIT
 from sdc.public.attack import guesses
 from sdc.run_format import ASSESSMENT, ATTACK, BAD_RECORDS, CURVE, POSTERIOR, REMEDIES, SEARCH, TABLE, UNIQUES, WEIGHTED
 from sdc.search.blockers import blockers
-from sdc.search.curve import CurveSearch, LikelyCurve, LikelyPoint
+from sdc.search.curve import CurvePoint, CurveSearch, LikelyCurve, LikelyPoint
 from sdc.search.grown import Grown
 from sdc.search.ordered import ordered_list
 from sdc.search.remedies import Remedy, remedies
@@ -55,13 +55,13 @@ def curve(work: Work, into: Path) -> None:
             f"{point.sub_tables} sub-tables"
         ),
     )
-    results.write_curve(points.run(), into)
+    results.write_points(points.run(), CurvePoint, into)
     if settings.max_above:
         # fresh chains
         chains = release_search(made.table, made.known, build.settings(work.executor), made.widths).decomposable
         limits = settings.threshold, settings.max_above
         likely = LikelyCurve(chains, *limits, lambda point: work.say(_describe_likely_point(point)))
-        results.write_likely_curve(likely.run(), into)
+        results.write_points(likely.run(), LikelyPoint, into)
 
 
 def _describe_likely_point(point: LikelyPoint) -> str:
@@ -219,8 +219,8 @@ def report(work: Work, into: Path) -> None:
         bounds,
         listed=_listed(build, wanted),
         utility=utility,
-        curve=results.read_curve(folder(CURVE)) if config.curve else (),
-        likely_curve=results.read_likely_curve(folder(CURVE)) if config.curve and config.curve.max_above else (),
+        curve=results.read_points(CurvePoint, folder(CURVE)) if config.curve else (),
+        likely_curve=results.read_points(LikelyPoint, folder(CURVE)) if config.curve and config.curve.max_above else (),
         remedies=results.read_remedies(folder(REMEDIES), schema) if config.remedies else None,
         redesigns=read_json(folder(REMEDIES) / REDESIGNS)["redesigns"] if config.remedies else (),
         posteriors=posteriors,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -45,8 +45,8 @@ from sdc.storage.run_folder import read_json, write_json
 from sdc.utility.halvings import halvings_facts
 from sdc.utility.uniques import OF_CELLS, POISSON, Uniques, uniques_facts
 
-LIKELY_CURVE = "likely_curve.json"
-WIDTHS, TRACE, CURVE = "widths.parquet", "trace.parquet", "curve.json"
+WIDTHS, TRACE = "widths.parquet", "trace.parquet"
+_OF_POINTS: dict[type, str] = {CurvePoint: "curve.json", LikelyPoint: "likely_curve.json"}
 ROWS = 1 << 20  # of a part of a long list
 OF_LIST = ("floor", "visited", "most", "ways")  # with the widths
 REMEDIES, POSTERIOR, REFUSALS, UNIQUES = "remedies.json", "posterior.json", "refusals.json", "uniques.json"
@@ -184,22 +184,14 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
     return found if found.in_part is None else replace(found, suppressed_tables=read_parts(found.in_part, schema, path))
 
 
-class _Points(Generic[T]):
-    """The points of a curve in order, in their own file."""
-
-    def __init__(self, file: str, kind: type[T]) -> None:
-        self._file, self._kind = file, tuple[kind, ...]  # type: ignore[valid-type]
-
-    def write(self, points: Sequence[T], folder: Path) -> None:
-        write_json(folder / self._file, {"points": plain(self._kind, tuple(points))})
-
-    def read(self, folder: Path) -> tuple[T, ...]:
-        """Read; errors as `_part`."""
-        return _part(folder / self._file, "points", self._kind)
+def write_points(points: Sequence[T], kind: type[T], folder: Path) -> None:
+    """Write the points of a curve in order, to the file of their kind."""
+    write_json(folder / _OF_POINTS[kind], {"points": plain(tuple[kind, ...], tuple(points))})  # type: ignore[valid-type]
 
 
-write_curve, read_curve = (_CURVE := _Points(CURVE, CurvePoint)).write, _CURVE.read
-write_likely_curve, read_likely_curve = (_LIKELY := _Points(LIKELY_CURVE, LikelyPoint)).write, _LIKELY.read
+def read_points(kind: type[T], folder: Path) -> tuple[T, ...]:
+    """Read the points of a kind; errors as `_part`."""
+    return _part(folder / _OF_POINTS[kind], "points", tuple[kind, ...])  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from sdc.model.release import NOTHING, Release
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import blockers
+from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.stages.again import refusals
 from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings
 from sdc.stages.build import Build, open_build
 from sdc.storage.results import (
-    read_curve,
-    read_likely_curve,
+    read_points,
     read_posteriors,
     read_refusals,
     read_remedies,
@@ -79,7 +79,8 @@ def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) ->
     build, statuses = made(config(release={"annealing": settings}, curve=curve))
     assert statuses == dict.fromkeys([*NAMES[:4], "curve", *NAMES[4:]], "done")
     points = {
-        (p.method, p.small_count, p.min_width_required): p.sub_tables for p in read_curve(build.folder.stage("curve"))
+        (p.method, p.small_count, p.min_width_required): p.sub_tables
+        for p in read_points(CurvePoint, build.folder.stage("curve"))
     }
     assert len(points) == 12
     assert [points["ordered", 2, 6], points["decomposable", 2, 10], points["decomposable", 2, 11]] == [59, 47, 31]
@@ -94,12 +95,14 @@ def test_a_curve_under_limits(config: Config) -> None:
     curve = {"min_width": [6], "methods": ["decomposable"], "max_above": [0.0, 0.4], "threshold": 0.006}
     annealing = {**ANNEALED["annealing"], "chains": 1}
     build = built(config(release={"annealing": annealing}, curve=curve))
-    points = read_likely_curve(build.folder.stage("curve"))
+    points = read_points(LikelyPoint, build.folder.stage("curve"))
     assert [point.max_above for point in points] == [0.0, 0.4, None]
     assert 6 < points[0].sub_tables < points[1].sub_tables == points[2].sub_tables == 47
     assert [point.above for point in points] == [0.0, 1 / 3, 1 / 3]
     strict = {**curve, "max_above": [0.0], "threshold": 1e-6}
-    points = read_likely_curve(built(config(release={"annealing": annealing}, curve=strict)).folder.stage("curve"))
+    points = read_points(
+        LikelyPoint, built(config(release={"annealing": annealing}, curve=strict)).folder.stage("curve")
+    )
     assert (points[0].sub_tables, points[1].sub_tables) == (0, 47)
     assert "[A] [B] [C] [D] [E] [F], from which the search starts" in str(points[0].reason)
 

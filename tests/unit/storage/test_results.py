@@ -33,6 +33,7 @@ from sdc.risk.assessment import Assessment, assessment_facts
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers
+from sdc.search.curve import CurvePoint
 from sdc.search.remedies import Remedy
 from sdc.storage import results
 from sdc.utility.measures import Weights, utility_of
@@ -118,8 +119,8 @@ def test_the_utility_by_name(czech: Table) -> None:
 
 def test_a_curve_comes_back(czech: Table, tmp_path: Path) -> None:
     points = risk_utility_curve(czech, NOTHING, min_widths=[6, 2000], methods=["ordered"])
-    results.write_curve(points, tmp_path)
-    assert results.read_curve(tmp_path) == points
+    results.write_points(points, CurvePoint, tmp_path)
+    assert results.read_points(CurvePoint, tmp_path) == points
     assert points[1].min_width is None
 
 
