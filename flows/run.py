@@ -64,13 +64,8 @@ def run(
     --------
     >>> built = sdc.run("build.yaml")  # doctest: +SKIP
     """
-    from sdc.config.file import joined
-    from sdc.config.values import in_folder
-
-    named: dict[str, Any] = {} if workers is None else {"execution.workers": workers}
-    named |= {} if data is None else {"table.path": in_folder(str(data), Path.cwd())}
-    given = joined(settings or {}, named)
-    made = through_flow("release_build", checked_path(config), given, watch, watch_port, again=again)
+    more: dict[str, Any] = {"data": data, "workers": workers, "again": again}
+    made = through_flow("release_build", checked_path(config), settings or {}, watch, watch_port, **more)
     from sdc.stages.finished import Built  # last: the import takes seconds
 
     return Built(made)
