@@ -115,9 +115,8 @@ def refusals_of_the_server() -> Iterator[None]:
         raise TemporaryError(f"{_away(why)}; start it, then run again: finished stages are reused") from error
     except PrefectHTTPStatusError as error:
         raise SdcError(
-            f"Prefect's server at {_url()} answers with status {error.response.status_code}; check its log, and "
-            "the key "
-            "or password that Prefect's settings name, then run again: finished stages are reused"
+            f"Prefect's server at {_url()} answers with status {error.response.status_code}; check its log, and the "
+            "key or password that Prefect's settings name, then run again: finished stages are reused"
         ) from error
 
 

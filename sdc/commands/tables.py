@@ -334,8 +334,7 @@ def _print_posterior(facts: dict[str, Any]) -> None:
     held = facts["attribute_disclosure"]
     share = "all" if held["share"] == 1 else f"at least {held['share']:g}"
     print(
-        f"groups        {held['above_threshold']} cells have {share} of a released cell, with "
-        "probability above "
+        f"groups        {held['above_threshold']} cells have {share} of a released cell, with probability above "
         f"{least}; {held['certain']} certainly, {held['impossible']} impossible"
     )
     names = "count", "probability", "most likely", "probability", "bounds", "of group", "group", "cell"

@@ -68,9 +68,8 @@ def _require_time(settings: SlurmSettings) -> None:
     if limits and not any(_allows(limit, settings.walltime) for limit in limits.values()):
         limits_text = ", ".join(f"{name} {limit}" for name, limit in limits.items())
         raise ConfigError(
-            f"walltime = {settings.walltime!r} is more than the limit of the partition ({limits_text}), so no "
-            "job would start; "
-            "shorten it, or name another partition in queue"
+            f"walltime = {settings.walltime!r} is more than the limit of the partition ({limits_text}), so no job "
+            "would start; shorten it, or name another partition in queue"
         )
 
 

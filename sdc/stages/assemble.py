@@ -189,8 +189,7 @@ class SearchSettings:
                 lacking = "; its codes differ; write them as the table does" if not request.again else ""
                 yield (
                     f"previous_pattern: {st.label(request.view, known.schema)} has {len(request.again)} of the "
-                    f"{len(edition.suppressed)} "
-                    f"cells that the earlier edition suppresses{lacking}"
+                    f"{len(edition.suppressed)} cells that the earlier edition suppresses{lacking}"
                 )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
