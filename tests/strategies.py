@@ -162,6 +162,11 @@ def as_networkx(adjacency: graph.Adjacency) -> nx.Graph:
     return judged
 
 
+def most_parsimonious(subtable: st.SubTable, schema: Schema) -> Release:
+    """MPR(T): T and the one-way sub-table of every axis outside T ([KDSF] section 5.2)."""
+    return Release.of([subtable, *(schema.levels.closed(1 << axis) for axis in schema.axes)])
+
+
 def all_ways(variables: int, dimension: int) -> Release:
     """All sub-tables of that dimension."""
     return Release.of(st.of(kept) for kept in combinations(range(variables), dimension))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -163,22 +162,13 @@ METHODS: dict[str, Callable[[Table, Knowledge, SuperCells], Ends]] = {
 TAKEN = ("auto", PROGRAM, "enumeration", "shuttle", COLLAPSE, FRACTIONAL)
 
 
-@dataclass(frozen=True, eq=False)
-class SuperCellUnit:
-    """Super-cells for a method, with the knowledge."""
-
-    knowledge: Knowledge
-    super_cells: tuple[SuperCell, ...]
-    method: str
-
-
-def bounds_of_super_cells(table: Table, unit: SuperCellUnit) -> SuperCellBounds:
-    return bounds(table, unit.knowledge, unit.super_cells, unit.method)
+def bounds_of_super_cells(table: Table, unit: tuple[Knowledge, SuperCells, str]) -> SuperCellBounds:
+    return bounds(table, *unit)
 
 
 def super_cells_in_units(
     table: Table, knowledge: Knowledge, super_cells: SuperCells, method: str, executor: Executor
 ) -> SuperCellBounds:
     """`bounds`, each super-cell a unit; InputError as `bounds`."""
-    units = [SuperCellUnit(knowledge, (one,), method) for one in super_cells]
+    units = [(knowledge, (one,), method) for one in super_cells]
     return SuperCellBounds.concatenated(list(executor.run(bounds_of_super_cells, table, units)))

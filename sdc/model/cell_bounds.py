@@ -27,6 +27,12 @@ def is_wide(width: int | Counts, least: int) -> bool | npt.NDArray[np.bool_]:
     return width >= least
 
 
+def end_columns(outer: npt.NDArray[Any], inner: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of two (n, 2) arrays: outer_lower, outer_upper, inner_lower and inner_upper."""
+    both = {"outer": outer, "inner": inner}
+    return {f"{kind}_{end}": own[:, at] for kind, own in both.items() for at, end in enumerate(("lower", "upper"))}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CellBounds(Named):
     """Bounds of some cells under a release.
@@ -78,9 +84,7 @@ class CellBounds(Named):
     @property
     def numbers(self) -> dict[str, npt.NDArray[Any]]:
         """Counts and bounds by column."""
-        both = {"outer": self.outer, "inner": self.inner}
-        ends = {f"{kind}_{end}": own[:, at] for kind, own in both.items() for at, end in enumerate(("lower", "upper"))}
-        return {"count": self.counts, **ends, "exact": self.exact}
+        return {"count": self.counts, **end_columns(self.outer, self.inner), "exact": self.exact}
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:

@@ -150,16 +150,6 @@ class DecomposableGraph:
         """One fewer than cliques; empty ones between components are included."""
         return self.decomposition.separators
 
-    @property
-    def junction_tree(self) -> tuple[Edge, ...]:
-        """Edges between positions in `cliques`; the cliques of a variable form a subtree."""
-        ordered, cliques = self.decomposition.cliques, self.cliques
-        edges = []
-        for position, separator in enumerate(self.separators, start=1):
-            earlier = next(c for c in ordered[:position] if st.is_within(separator, c))
-            edges.append((cliques.index(earlier), cliques.index(ordered[position])))
-        return tuple(edges)
-
     @cached_property
     def release(self) -> Release:
         """The complete sets as sub-tables; the frontier is the cliques."""

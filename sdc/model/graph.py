@@ -33,7 +33,7 @@ class Decomposition:
 
     @property
     def variables(self) -> SubTable:
-        """starts, fewer for frontiers of more than 1,024 elements, since a search pays for each."""
+        """The variables of the cliques."""
         return st.union(self.cliques)
 
 
@@ -269,7 +269,7 @@ def spanning_sequences(release: Release) -> tuple[Decomposition, ...]:
 
     After the first element, the next clique is the part of another element that is new or within one earlier clique,
     most new variables first; so running intersection holds. Lower bounds under them are outer bounds under the release.
-    At most
+    At most `STARTS`, fewer for frontiers of more than 1,024 elements, since a search pays for each.
     """
     starts = release.frontier[: min(STARTS, max(1, MAX_STEPS // len(release.frontier)))]
     return tuple(dict.fromkeys(_spanning_sequence(release, start) for start in starts))

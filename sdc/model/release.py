@@ -166,11 +166,6 @@ def _sum_of_subsets(element: SubTable, values: Sequence[Number], schema: Schema)
     return prod(by_axis.values(), start=one)
 
 
-def most_parsimonious(subtable: SubTable, schema: Schema) -> Release:
-    """MPR(T): T and the one-way sub-table of every axis outside T ([KDSF] section 5.2)."""
-    return Release.of([subtable, *(schema.levels.closed(1 << axis) for axis in schema.axes)])
-
-
 NOTHING = Release.of([])
 """The grand total only, which is always public."""
 

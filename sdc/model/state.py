@@ -1,4 +1,4 @@
-"""for numbers that are not closed sub-tables."""
+"""The state of a query space: which sub-tables are released, and what is known of all others."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ class State:
 
     @cached_property
     def statuses(self) -> npt.NDArray[np.uint8]:
-        """(2^variables,) the status of each sub-table by number; for at most some 20 variables."""
+        """(2^variables,) the status of each sub-table by number, 0 for numbers that are not closed sub-tables.
+
+        For at most some 20 variables.
+        """
         variables = len(self.schema)
         every, found = sub_tables(self.schema), np.full(1 << variables, Status.OPEN, np.uint8)
         found[_above(self.undecided, variables)] = Status.UNDECIDED

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import end_columns
 from sdc.model.documents import rows
 from sdc.model.errors import InputError
 from sdc.model.named import Named
@@ -180,11 +181,7 @@ class SuperCellBounds(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The super-cells by names, with counts and bounds."""
-        ends = {
-            f"{kind}_{end}": list(map(written, both[:, at]))
-            for kind, both in (("outer", self.outer), ("inner", self.inner))
-            for at, end in enumerate(("lower", "upper"))
-        }
+        ends = {name: list(map(written, own)) for name, own in end_columns(self.outer, self.inner).items()}
         labels = [one.label(schema) for one in self.super_cells]
         counts = {} if self.counts is None else {"count": self.counts.tolist()}
         return {"super_cell": labels, **counts, **ends, "exact": self.exact.tolist()}

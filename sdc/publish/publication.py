@@ -6,7 +6,7 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.publish.catalogue import catalogue_files, files_below, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
+from sdc.publish.formats.table import Dimension, dictionary_rows
 from sdc.publish.formats.xlsx import MAX_ROWS
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.signature import SigningKey
@@ -58,7 +59,6 @@ from sdc.storage.whole_file import replacing
 READ = ("csv", "parquet")  # formats whose columns the metadata describe
 MOST_CELLS = 1 << 28  # of a file, beyond the cells with records
 EXACT = "Exact marginal tables of counts"
-OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _contents(cleared: Cleared, name: str, folder: Path, texts: Texts) -> Iterat
     """Each file by name; files about other files come last, because they read the folder."""
     key = signing_key(texts.about)
     yield from ((file.path, file.pieces()) for file in _files(cleared, name, texts))
-    yield DICTIONARY, [_csv(_dictionary(cleared, texts.labels)).encode()]
+    yield DICTIONARY, [_dictionary(cleared, texts.labels).encode()]
     yield GUIDE, [_guide(cleared, name, texts).encode()]
     metadata = _metadata(cleared, name, texts, folder)
     yield METADATA, [json_of(metadata).encode()]
@@ -204,21 +204,6 @@ def _contents(cleared: Cleared, name: str, folder: Path, texts: Texts) -> Iterat
 def signing_key(about: PublicationConfig) -> SigningKey | None:
     """The key for the signatures, None if the config has none; ConfigError if it cannot be read."""
     return None if about.signing_key is None else SigningKey.read(Path(about.signing_key))
-
-
-def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
-
-
-def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Columns for CSV, safe for spreadsheets. Parquet and JSON are not run by spreadsheets and stay as they are."""
-    return {
-        key: [in_csv(value) if isinstance(value, str) else value for value in column] for key, column in columns.items()
-    }
 
 
 def _refuse_formulas(variables: Iterable[Variable], labels: Labels) -> None:
@@ -304,24 +289,16 @@ def _file_name(number: int, element: SubTable, schema: Schema) -> str:
     return f"{number:03}_{words[:80]}"
 
 
-def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
+def _dictionary(cleared: Cleared, labels: Labels) -> str:
+    """The data dictionary as CSV, safe for spreadsheets."""
     # the categories of an unpublished variable could reveal something: it is not even named
     published = st.union([cleared.release.variables, *cleared.suppressed_tables])
-    variables = [cleared.schema.variables[v] for v in st.members(published)]
-    rows = [
-        {
-            "variable": variable.name,
-            "place": place,
-            "category": category,
-            "label": labels.category(variable.name, category),
-            "variable_label": labels.variable(variable.name),
-            "unit": labels.of(variable.name).unit or "",
-            "note": labels.of(variable.name).note or "",
-        }
-        for variable in variables
-        for place, category in enumerate(variable.categories, start=1)
-    ]
-    return _inert({column: [row[column] for row in rows] for column in OF_DICTIONARY})
+    rows = dictionary_rows(Dimension.of(cleared.schema.variables[v], labels) for v in st.members(published))
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(
+        [in_csv(value) if isinstance(value, str) else value for value in row] for row in rows
+    )
+    return text.getvalue()
 
 
 def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[str, Any]:

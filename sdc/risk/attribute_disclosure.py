@@ -41,7 +41,7 @@ class AttributeDisclosure(Criterion):
 
     Examples
     --------
-    >>> sdc.Attributes(sensitive=("illness",), most=5).most
+    >>> sdc.AttributeDisclosure(sensitive=("illness",), most=5).most
     5
     """
 

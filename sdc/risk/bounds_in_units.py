@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sdc.bounds.method import cell_bounds, quick_bounds
@@ -15,17 +13,8 @@ from sdc.model.table import Codes, Table
 from sdc.risk.sharp import sharp_bounds
 
 
-@dataclass(frozen=True, eq=False)
-class BoundsUnit:
-    """(n, variables) cells for a method, with the knowledge."""
-
-    knowledge: Knowledge
-    cells: Codes
-    method: str
-
-
-def bounds_of_cells(table: Table, unit: BoundsUnit) -> CellBounds:
-    return cell_bounds(table, unit.knowledge, unit.cells, unit.method)
+def bounds_of_cells(table: Table, unit: tuple[Knowledge, Codes, str]) -> CellBounds:
+    return cell_bounds(table, *unit)
 
 
 def bounds_in_units(table: Table, knowledge: Knowledge, cells: Codes, method: str, executor: Executor) -> CellBounds:
@@ -38,5 +27,5 @@ def bounds_in_units(table: Table, knowledge: Knowledge, cells: Codes, method: st
         return known or sharp_bounds(table, knowledge, cells, seconds=AUTO_SECONDS, executor=executor).bounds
     # four for each worker: cells differ in cost, and a long last unit would make the others wait
     pieces = np.array_split(cells, min(len(cells), 4 * executor.workers if executor.workers > 1 else 1))
-    units = [BoundsUnit(knowledge, piece, method) for piece in pieces]
+    units = [(knowledge, piece, method) for piece in pieces]
     return CellBounds.concatenated(list(executor.run(bounds_of_cells, table, units)))

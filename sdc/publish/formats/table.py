@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -55,6 +55,14 @@ class Dimension:
     def texts(self) -> tuple[str, ...]:
         """All texts that readers see."""
         return (self.name, self.label, *self.categories, *self.labels, self.unit or "", self.note or "")
+
+
+def dictionary_rows(variables: Iterable[Dimension]) -> Iterator[tuple[str | int, ...]]:
+    """The rows of a data dictionary: the names of its columns, then the categories of each variable."""
+    yield "variable", "place", "category", "label", "variable_label", "unit", "note"
+    for v in variables:
+        for place, (category, label) in enumerate(zip(v.categories, v.labels, strict=True), start=1):
+            yield v.name, place, category, label, v.label, v.unit or "", v.note or ""
 
 
 @dataclass(frozen=True, eq=False)

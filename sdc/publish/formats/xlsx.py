@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sdc.model.errors import ReleaseError
 from sdc.model.extras import require_packages
 from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import NO_COUNT, CountTable
+from sdc.publish.formats.table import NO_COUNT, CountTable, dictionary_rows
 from sdc.publish.formats.xml import require_xml
 from sdc.run_format import WITHHELD_STATUS, cross_sheet
 
@@ -28,7 +28,6 @@ MAX_ROWS, MAX_COLUMNS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 1 << 14, 
 MADE = datetime(1980, 1, 1)  # constant, so that equal tables give equal bytes
 
 CONTENTS, DICTIONARY = "Contents", "Data dictionary"
-OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
 NOTE = "The number of an empty cell is withheld. Published totals limit it."
 
@@ -57,7 +56,8 @@ def _written(tables: Sequence[CountTable]) -> Pieces:
                 sheet.write_comment(0, len(table.variables), NOTE, {"author": ""})
             if crossed := _cross_name(table):
                 _fill(book, crossed, _crossed(table))
-        _fill(book, DICTIONARY, _dictionary(tables))
+        variables = {v.name: v for table in tables for v in table.variables}
+        _fill(book, DICTIONARY, dictionary_rows(variables.values()))
         book.close()
         file.seek(0)
         yield from iter(partial(file.read, 1 << 20), b"")
@@ -111,14 +111,6 @@ def _crossed(table: CountTable) -> Iterator[Row]:
 def _coded(table: CountTable) -> Iterator[tuple[list[int], int]]:
     for codes, counts in table.chunks():
         yield from zip(codes.tolist(), counts.tolist(), strict=True)
-
-
-def _dictionary(tables: Sequence[CountTable]) -> Iterator[Row]:
-    yield OF_DICTIONARY
-    for variable in {v.name: v for table in tables for v in table.variables}.values():
-        texts = (variable.label, variable.unit or "", variable.note or "")
-        for place, category in enumerate(variable.categories):
-            yield (variable.name, place + 1, category, variable.labels[place], *texts)
 
 
 def _require(table: CountTable) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations
 from math import prod
 
@@ -76,18 +75,6 @@ def test_value_is_the_sum_over_complete_sets(found: DecomposableGraph, data: som
     views = [t for t in found.release.views(schema_of([2] * len(found))) if t]
     expected = sum(prod(weights[v] for v in st.members(t)) for t in views)
     assert found.value(weights) == pytest.approx(expected, rel=1e-11)
-
-
-@given(walks())
-def test_junction_tree(found: DecomposableGraph) -> None:
-    """A tree over the cliques; the cliques that have a variable are connected in it; its meets are the separators."""
-    tree = nx.Graph(found.junction_tree)
-    tree.add_nodes_from(range(len(found.cliques)))
-    assert nx.is_tree(tree)
-    for v in range(len(found)):
-        assert nx.is_connected(tree.subgraph(j for j, clique in enumerate(found.cliques) if st.has(clique, v)))
-    meets = Counter(found.cliques[i] & found.cliques[j] for i, j in found.junction_tree)
-    assert meets == Counter(found.separators)
 
 
 def test_a_printed_graph() -> None:

@@ -14,7 +14,7 @@ from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import Release, most_parsimonious, sum_of_products
+from sdc.model.release import Release, sum_of_products
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS
 from tests import reference
@@ -37,7 +37,6 @@ from tests.levels import (
     named,
     partition,
     random_release,
-    random_subtable,
     schemas,
 )
 
@@ -207,17 +206,6 @@ def test_releases_are_closed_whatever_is_joined(schema: Schema, rng: Rng) -> Non
     assert closed == Release.of(one).closed(schema).join(Release.of(other).closed(schema))
     assert all(schema.levels.closed(element) == element for element in closed.frontier)
     assert {closure(schema, t) for t in (*one, *other)} >= set(closed.frontier) - {0}
-
-
-@given(schemas(), generators())
-@settings(max_examples=CASES // 2)
-def test_the_most_parsimonious_release(schema: Schema, rng: Rng) -> None:
-    """T and the one-way sub-table of every axis, with all of its levels."""
-    subtable = closure(schema, random_subtable(rng, schema))
-    release, axes = most_parsimonious(subtable, schema), [v for v in range(len(schema)) if axis_of(schema, v) == v]
-    assert release == Release.of([subtable, *(closure(schema, 1 << axis) for axis in axes)])
-    known = Knowledge(schema, 5, release, NO_ZEROS, NO_FACTS)
-    assert known.structure.decomposition is not None
 
 
 @given(cases(), generators())

@@ -18,7 +18,6 @@ from sdc.data.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import most_parsimonious
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
@@ -45,7 +44,7 @@ from tests.levels import (
     random_schema,
 )
 from tests.reference import TooManyTablesError
-from tests.strategies import dense, knows, schema_of
+from tests.strategies import dense, knows, most_parsimonious, schema_of
 from tests.wide import copies, wide_table
 
 SMALL = 2
