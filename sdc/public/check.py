@@ -14,6 +14,7 @@ from sdc.config.earlier import EarlierConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import graph
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import end_columns
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.keys import KeySpace
@@ -116,12 +117,8 @@ class Composition(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells by names, with their outer bounds."""
-        ends = {
-            f"{kind}_{end}": both[:, at].tolist()
-            for kind, both in (("outer", self.outer), ("inner", self.inner))
-            for at, end in enumerate(("lower", "upper"))
-        }
-        return {**named_cells(self.cells, schema), **ends}
+        ends = end_columns(self.outer, self.inner)
+        return {**named_cells(self.cells, schema), **{name: own.tolist() for name, own in ends.items()}}
 
     @property
     def consistent(self) -> bool:
@@ -288,9 +285,10 @@ def _of_marginals(
     """Marginals of one table: any agreeing table has their bounds, and the engine uses their structure."""
     levelled, elements = levelled_tables(schema, known)
     release = Release.of(elements)
-    table = joined_table(levelled, known, elements, release) or _found(levelled, system)
+    joined = joined_table(levelled, known, elements, release)
+    table = joined or Table.of(levelled, system.cells, system.solution())
     knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
-    wanted = _wanted_cells(system, small_count)
+    wanted = system.cells[_is_wanted(system, small_count)]
     if not len(wanted):
         return _nothing(schema)
     bounds = bounds_in_units(table, knowledge, wanted, "auto", executor)
@@ -325,14 +323,6 @@ def _of_system(schema: Schema, system: System, small_count: int | None) -> Compo
     return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
 
 
-def _wanted_cells(system: System, small_count: int | None) -> Codes:
-    return system.cells[_is_wanted(system, small_count)]
-
-
 def _is_wanted(system: System, small_count: int | None) -> npt.NDArray[np.bool_]:
     """Whether each cell may have records, and with `small_count` at most so many."""
     return np.ones(len(system.cells), np.bool_) if small_count is None else ~system.above(small_count)
-
-
-def _found(schema: Schema, system: System) -> Table:
-    return Table.of(schema, system.cells, system.solution())

@@ -450,9 +450,7 @@ def _require_sums(published: Published, codes: npt.NDArray[np.int64], counts: Co
     """InputError if (n,) counts of (n, variables) cells have sums outside the published bounds."""
     names = published.table.schema.names
     for sums in published.sums:
-        columns = [names.index(name) for name in sums.names]
-        at, own = sums.matching(codes[:, columns]), np.zeros(len(sums.cells), np.int64)
-        np.add.at(own, at[at >= 0], counts[at >= 0])
+        own, _ = sums.added(names, codes, counts)
         if wrong := int(((own < sums.low) | (own > sums.high)).sum()):
             raise InputError(
                 f"{published.source} is not of these records: {wrong} counts of "

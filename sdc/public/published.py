@@ -21,6 +21,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
 from sdc.model.totals import is_plain, is_reserved, named_sums
+from sdc.public.listed import Count, Listed, Texts
 from sdc.public.px import read_px, whole_of
 from sdc.run_format import (
     CATALOGUES,
@@ -53,10 +54,8 @@ from sdc.run_format import (
 )
 from sdc.storage.parquet import read_columns
 
-NotTotals: TypeAlias = Mapping[str, Sequence[str]]
-NO_NAMES: NotTotals = MappingProxyType({})
-Count: TypeAlias = int | tuple[int, int] | None
-"""A count: exact, between two numbers, or missing."""
+Flags: TypeAlias = npt.NDArray[np.bool_]
+NO_NAMES: Texts = MappingProxyType({})
 MOST_BYTES = 1 << 30  # of a file
 MOST_QUOTED = 100
 MOST_UNLISTED = 1 << 20  # unlisted cells beside totals that exceed the listed cells
@@ -83,6 +82,16 @@ class Sums:
         own = self.cells.astype(np.int64)
         sizes = np.concatenate([own, codes]).max(axis=0, initial=0) + 1
         return KeySpace(tuple(sizes.tolist())).matching(own, codes)
+
+    def added(self, names: Sequence[str], codes: npt.NDArray[np.integer], counts: Counts) -> tuple[Counts, Flags]:
+        """(n,) what (cells, of these names) cells with counts come to in each sum; (cells,) which of them are in none.
+
+        Codes may be unknown ones.
+        """
+        at = self.matching(codes[:, [names.index(name) for name in self.names]].astype(np.int64))
+        own = np.zeros(len(self.cells), np.int64)
+        np.add.at(own, at[at >= 0], counts[at >= 0])
+        return own, at < 0
 
     @property
     def digest(self) -> str:
@@ -184,7 +193,7 @@ class Published:
         return cells[(cells >= 0).all(axis=1)].astype(np.uint16)
 
 
-def read_published(path: Path, total: str = TOTAL, not_totals: NotTotals = NO_NAMES) -> list[Published]:
+def read_published(path: Path, total: str = TOTAL, not_totals: Texts = NO_NAMES) -> list[Published]:
     """The tables of a release folder, of all files of another folder, or of one file, without the grand total.
 
     total       the category of totals
@@ -199,7 +208,7 @@ def read_published(path: Path, total: str = TOTAL, not_totals: NotTotals = NO_NA
         raise AbsentError(f"{path} may not be read here ({error.strerror}); have it given to you") from error
 
 
-def _tables_of(path: Path, total: str, not_totals: NotTotals) -> list[Published]:
+def _tables_of(path: Path, total: str, not_totals: Texts) -> list[Published]:
     if path.is_file():
         return [_of_file(path, total, not_totals)]
     if not path.is_dir():
@@ -304,29 +313,6 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
     return found
 
 
-@dataclass(frozen=True)
-class Listed:
-    """The content of a file: (cells,) categories of each variable, (cells,) counts, and all categories if known.
-
-    A count is None if it is missing, and a pair if it is between two numbers. With a positive base, counts are rounded
-    to multiples of it. `totals` has, by variable, the category of totals if the file states it.
-    """
-
-    columns: Mapping[str, Sequence[str]]
-    counts: Sequence[Count]
-    categories: Mapping[str, Sequence[str]]
-    base: int = 0
-    totals: NotTotals = field(default_factory=dict)
-
-    def marked(self, total: str) -> Listed:
-        """The content with `total` in place of the file's own categories of totals."""
-        columns, categories = dict(self.columns), dict(self.categories)
-        for name, own in self.totals.items():
-            columns[name] = [total if text in own else text for text in columns[name]]
-            categories[name] = [text for text in categories[name] if text not in own]
-        return replace(self, columns=columns, categories=categories)
-
-
 def _is_exact(count: Count) -> TypeGuard[int]:
     return isinstance(count, int)
 
@@ -366,9 +352,7 @@ def _count_of(text: str) -> Count:
     return (int(low), int(high)) if int(low) != int(high) else int(low)
 
 
-def _of_file(
-    path: Path, total: str, not_totals: NotTotals, known: Mapping[str, Sequence[str]] | None = None
-) -> Published:
+def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = None) -> Published:
     read = _reader(path.name)
     if read is None:
         raise InputError(
@@ -390,9 +374,7 @@ def _of_file(
     return _published(path, listed.marked(total), known, total, not_totals)
 
 
-def _published(
-    path: Path, listed: Listed, known: Mapping[str, Sequence[str]] | None, total: str, not_totals: NotTotals
-) -> Published:
+def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_totals: Texts) -> Published:
     if not listed.columns:
         raise InputError(f"{path} has no variable beside {COUNT}; name a table of at least one")
     categories = {**{name: list(own) for name, own in listed.categories.items()}, **(known or {})}
@@ -458,7 +440,7 @@ def _published(
     return found
 
 
-def _require_no_totals(found: Published, allowed: Mapping[str, Sequence[str]], total: str, *, is_alone: bool) -> None:
+def _require_no_totals(found: Published, allowed: Texts, total: str, *, is_alone: bool) -> None:
     """InputError if a category is one of totals, by its name or, in a single file, by its counts."""
     variables = found.table.schema.variables
     totals = [(v.name, c) for v in variables for c in v.categories if is_reserved(c)]
@@ -486,8 +468,7 @@ def _with_left_out(found: Published, listed: Codes) -> Published:
     schema = table.schema
     for one in found.sums:
         columns, numbers = [schema.index(name) for name in one.names], np.arange(len(one.cells))
-        at, own = one.matching(table.codes[:, columns].astype(np.int64)), np.zeros(len(numbers), np.int64)
-        np.add.at(own, at[at >= 0], table.counts[at >= 0])
+        own, _ = one.added(schema.names, table.codes, table.counts)
         is_more = (one.low > own) & ~np.isin(numbers, one.matching(found.suppressed.astype(np.int64)[:, columns]))
         left_out = _unlisted(schema, listed, one, np.flatnonzero(is_more))
         is_more &= ~np.isin(numbers, one.matching(left_out.astype(np.int64)[:, columns]))
@@ -549,12 +530,8 @@ def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -
     For a single file they state which sums are off by less than the base.
     """
     for one in margins:
-        columns = [found.table.schema.names.index(name) for name in one.names]
-        sums = dict.fromkeys(map(tuple, found.table.codes[:, columns].tolist()), 0)
-        for cell, count in zip(found.table.codes[:, columns].tolist(), found.table.counts.tolist(), strict=True):
-            sums[tuple(cell)] += count
-        listed = dict(zip(map(tuple, one.cells.tolist()), one.low.tolist(), strict=True))
-        if {cell: count for cell, count in listed.items() if count} != sums:
+        own, is_unlisted = one.added(found.table.schema.names, found.table.codes, found.table.counts)
+        if is_unlisted.any() or (own != one.low).any():
             of = "*".join(one.names) or "all records"
             raise InputError(
                 f"{path} is rounded, and its totals of {of} are not what its cells add up to; publish it again"
@@ -685,19 +662,10 @@ def _categories(category: Mapping[str, Any]) -> list[str]:
 
 
 def _px(path: Path) -> Listed:
-    found = read_px(path.read_bytes())
-    if found.cells is None:
-        space = KeySpace(tuple(map(len, found.categories.values())))
-        if len(found.counts) != space.cells:
-            raise ValueError(f"it has {len(found.counts)} numbers of {space.cells} cells")
-        every = space.unpack(np.arange(space.cells))
-        return replace(_numbered(found.categories, every, found.counts, found.base), totals=found.totals)
-    columns = zip(*found.cells, strict=True) if found.cells else ([] for _ in found.categories)
-    own = dict(zip(found.categories, map(list, columns), strict=True))
-    return Listed(own, found.counts, found.categories, found.base, found.totals)
+    return read_px(path.read_bytes())
 
 
-def _numbered(categories: Mapping[str, Sequence[str]], codes: Codes, counts: Sequence[Any], base: int) -> Listed:
+def _numbered(categories: Texts, codes: Codes, counts: Sequence[Any], base: int) -> Listed:
     """From the codes of cells; a whole number is a count, however it is written."""
     columns = {name: [own[code] for code in codes[:, v].tolist()] for v, (name, own) in enumerate(categories.items())}
     whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in counts]

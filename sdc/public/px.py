@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 
 from sdc.model.alike import decimal_of
+from sdc.public.listed import Listed
 from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
 _KEYWORD = re.compile(r'\s*([A-Z][A-Z0-9_-]*)(\[[^\]]*\])?(?:\(\s*"([^"]*)"(?:\s*,\s*"[^"]*")*\s*\))?\s*=')
@@ -17,26 +17,11 @@ _PLAIN = re.compile(r"[^;\"]*")
 _CELL = re.compile(r'("[^"]*"|[^\s",;]+)[\s,;]*')
 
 
-@dataclass(frozen=True)
-class PxTable:
-    """The content of a PX file: the codes of each variable by name, and the numbers.
+def read_px(content: bytes) -> Listed:
+    """Parse a PX file; ValueError or KeyError if it is no PX file of counts, or a cell is no whole number.
 
-    counts  None for a suppressed count
-    totals  by variable, the codes of totals in ELIMINATION
-    base    counts are rounded to multiples of it; 0 if exact
-    cells   with KEYS the codes of each listed cell, others having no records; else None: all cells in C order, the last
-            variable fastest
+    With KEYS the cells that it does not list have no records.
     """
-
-    categories: Mapping[str, Sequence[str]]
-    cells: Sequence[Sequence[str]] | None
-    counts: Sequence[int | None]
-    base: int = 0
-    totals: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-def read_px(content: bytes) -> PxTable:
-    """Parse a PX file; ValueError or KeyError if it is no PX file of counts, or a cell is no whole number."""
     text = _decoded(content)
     head, mark, data = _divided(text)
     if not mark:
@@ -66,11 +51,10 @@ def read_px(content: bytes) -> PxTable:
     if len(categories) < len(labels):
         raise ValueError("two variables have one name")
     keyed = [v for v, label in enumerate(labels) if ("KEYS", label) in keywords]
-    found, cells = _cells_of(data), None
-    if keyed:
-        named = [_by_key(keywords[("KEYS", labels[v])], codes[v], texts[v]) for v in keyed]
-        cells, found = _listed(found, codes, dict(zip(keyed, named, strict=True)))
-    return PxTable(categories, cells, [_count(one, keywords) for one in found], base, totals)
+    named = [_by_key(keywords[("KEYS", labels[v])], codes[v], texts[v]) for v in keyed]
+    columns, found = _listed(_cells_of(data), codes, dict(zip(keyed, named, strict=True)))
+    counts = [_count(one, keywords) for one in found]
+    return Listed(dict(zip(categories, columns, strict=True)), counts, categories, base, totals)
 
 
 def _cells_of(data: str) -> list[str]:
@@ -95,19 +79,26 @@ def _by_key(kind: Sequence[str], codes: Sequence[str], texts: Sequence[str]) -> 
 def _listed(
     found: Sequence[str], codes: Sequence[Sequence[str]], keyed: Mapping[int, Mapping[str, str]]
 ) -> tuple[list[list[str]], list[str]]:
-    """The codes and the value of each cell: a row has a key for each keyed variable, and all cells of the others."""
+    """(cells,) codes of each variable, and the values of the cells, in C order with the last variable fastest.
+
+    A row has a key for each keyed variable, and all cells of the others; without any the whole table is one row.
+    """
     size = math.prod(len(own) for v, own in enumerate(codes) if v not in keyed)
-    if len(found) % (len(keyed) + size):
+    if not keyed and len(found) != size:
+        raise ValueError(f"it has {len(found)} numbers of {size} cells")
+    each = max(1, len(keyed) + size)
+    if len(found) % each:
         raise ValueError(f"its rows are not of {len(keyed)} keys and {size} numbers each")
-    cells, numbers = list[list[str]](), list[str]()
-    for row in range(0, len(found), len(keyed) + size):
+    columns, numbers = [list[str]() for _ in codes], list[str]()
+    for row in range(0, len(found), each):
         keys = dict(zip(keyed, found[row : row + len(keyed)], strict=True))
         if unknown := [key for v, key in keys.items() if key not in keyed[v]]:
             raise ValueError(f"a row has the key {unknown[0]}, which is of no category")
-        own = [[keyed[v][keys[v]]] if v in keyed else of for v, of in enumerate(codes)]
-        cells += map(list, product(*own))
-        numbers += found[row + len(keyed) : row + len(keyed) + size]
-    return cells, numbers
+        cells = list(product(*([keyed[v][keys[v]]] if v in keyed else own for v, own in enumerate(codes))))
+        for v, column in enumerate(columns):
+            column += [cell[v] for cell in cells]
+        numbers += found[row + len(keyed) : row + each]
+    return columns, numbers
 
 
 def _count(text: str, keywords: Mapping[tuple[str, str], Sequence[str]]) -> int | None:

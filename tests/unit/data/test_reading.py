@@ -63,13 +63,6 @@ def test_whole_counts_of_any_type(tmp_path: Path, kind: pa.DataType) -> None:
     assert read_table(path).counts.tolist() == [2, 3]
 
 
-def test_quotes_and_the_word_na_are_values(tmp_path: Path) -> None:
-    path = text(tmp_path / "t.csv", '\ufeffa,b\nNA,"x, y"\nnull,"x ""y"""\n')
-    table = read_table(path)
-    assert categories_of(table) == ("NA", "null")
-    assert categories_of(table, "b") == ('x "y"', "x, y")
-
-
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

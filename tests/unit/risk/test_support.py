@@ -41,12 +41,6 @@ def larger(data: hs.DataObject, table: Table, known: Knowledge) -> Knowledge:
     return known | told(data, table)
 
 
-# A component
-
-
-# Support
-
-
 class Supported:
     """What a witness pool shows for one knowledge after another, as a search asks about them."""
 
