@@ -68,12 +68,6 @@ class CellLaws:
         rows, places = np.unique(owner[is_highest], return_index=True)
         return self.first[rows] + np.flatnonzero(is_highest)[places] - self.start[rows], highest
 
-    @property
-    def means(self) -> Probabilities:
-        """(n,) expected count of each cell."""
-        sums: Probabilities = np.add.reduceat(self.probabilities * self.each_count, self.start[:-1])
-        return sums
-
     def at_least(self, counts: Counts) -> Probabilities:
         """(n,) probability that each cell has at least the given count."""
         is_enough = self.each_count >= np.repeat(counts, np.diff(self.start))

@@ -34,7 +34,6 @@ SAFETY, MOST_AT_ONCE = 1.25, 8.0  # multiple of the draws that an error needs by
 PROPOSALS = 2_000  # from draw to draw, and ten for each listed move
 
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

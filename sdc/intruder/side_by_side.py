@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sdc.bounds.method import cell_bounds
 from sdc.intruder.laws import RELEASED, law_of
 from sdc.intruder.losses import Losses
@@ -78,10 +76,6 @@ def least_releases(table: Table, known: Knowledge, rows: Counts) -> tuple[Measur
 def _measured(name: str, table: Table, known: Knowledge, rows: Counts) -> MeasuredRelease:
     cells, law = table.codes[rows], law_of(RELEASED, table.schema, 0.5)
     found, sub_tables = exact_posterior(table, known, law, cells), known.release.sub_tables(table.schema)
-    if found is None:
-        summary = Summary.none(law, "structural zeros and other facts that are known leave no exact engine for it")
-    else:
-        of_law = found.engine, found.feasible_tables, found.log_probability, found.equals_released, None
-        of_cells = found.cells.at_truth, np.empty(0), *found.cells.most_likely
-        summary = Summary(found.law, found.alpha, None, *of_law, *of_cells, found.entropy)
+    why = "structural zeros and other facts that are known leave no exact engine for it"
+    summary = Summary.none(law, why) if found is None else Summary.of(found)
     return MeasuredRelease(name, sub_tables, cell_bounds(table, known, cells), summary)

@@ -49,10 +49,11 @@ class Summary:
         return self.law if self.law in (RELEASED, UNIFORM) else f"{self.law}, alpha {self.alpha:g}"
 
     @staticmethod
-    def of(found: Posterior, groups: Groups) -> Summary:
-        """The summary of a posterior of the at-risk cells."""
+    def of(found: Posterior, groups: Groups | None = None) -> Summary:
+        """The summary of a posterior of the at-risk cells, with what they disclose of groups that are given."""
+        disclosing = np.empty(0) if groups is None else groups.probabilities(found.cells)
         of_law = found.engine, found.feasible_tables, found.log_probability, found.equals_released
-        of_cells = found.cells.at_truth, groups.probabilities(found.cells), *found.cells.most_likely
+        of_cells = found.cells.at_truth, disclosing, *found.cells.most_likely
         return Summary(found.law, found.alpha, None, *of_law, found.diagnostics, *of_cells, found.entropy)
 
     def identified(self, threshold: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,17 +41,6 @@ class EndMethods:
     outer: npt.NDArray[np.str_]
     inner: npt.NDArray[np.str_]
     seconds: float | None = None
-
-    @staticmethod
-    def named(
-        methods: Sequence[str],
-        outer: npt.NDArray[np.uint8],
-        inner: npt.NDArray[np.uint8],
-        seconds: float | None = None,
-    ) -> EndMethods:
-        """From (n, 2) indices of the names."""
-        names = np.array(methods)
-        return EndMethods(names[outer], names[inner], seconds)
 
 
 @dataclass(frozen=True)

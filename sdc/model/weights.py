@@ -66,9 +66,7 @@ def at_most(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.bool
 
 def at_least(totals: Counts, counts: Counts, each: Counts) -> npt.NDArray[np.bool_]:
     """(n,) whether a total is at least `counts` times `each`."""
-    is_large = counts.astype(np.float64) * each > 2.0**60
-    found: npt.NDArray[np.bool_] = ~is_large & (totals >= np.where(is_large, 0, counts) * each)
-    return found
+    return ~at_most(totals + 1, counts, each)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from sdc.risk.certifying import FIRST_BATCH, WALK_STEPS, Certifying
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth, Others, most_exposed
 from sdc.risk.program_units import FIRST_ASKED, LAST_ASKED, MOST_ASKED, Programs
-from sdc.risk.support import Component, Support
-from sdc.risk.units import EndsUnit, batches, find_ends, narrowed
+from sdc.risk.support import Support
+from sdc.risk.units import batches, find_ends, narrowed
 from sdc.risk.verdict import Verdict
 
 CELLS_PER_UNIT = 8
@@ -167,7 +167,11 @@ class Case:
         chunks = [rows[i : i + CELLS_PER_UNIT] for i in range(0, len(rows), CELLS_PER_UNIT)]
         # an explicit component has its sharp bounds already
         searched = [component for component in self.support.open if not component.is_explicit]
-        units = [self._ends_unit(component, chunk) for chunk in chunks for component in searched]
+        units = [
+            (one.frame.variables, one.knowledge, one.frame.cells[one.places(chunk)[0]])
+            for chunk in chunks
+            for one in searched
+        ]
         results = iter(self._effort.executor.run(find_ends, self._table, units))
         for chunk in chunks if searched else ():
             outer: dict[SubTable, Intervals] = {}
@@ -180,8 +184,3 @@ class Case:
             self._outer = narrowed(self._outer, places, self.support.outer_by(outer, chunk))
             if self._effort.depth < Depth.EVERY and self._verdict is Verdict.UNSAFE:
                 break
-
-    @staticmethod
-    def _ends_unit(component: Component, rows: CellRows) -> EndsUnit:
-        frame = component.frame
-        return EndsUnit(frame.variables, component.knowledge, frame.cells[component.places(rows)[0]])

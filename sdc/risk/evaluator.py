@@ -32,7 +32,7 @@ from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Bounds, Refutation, Refutations, propagated, refuted
-from sdc.risk.sharp import METHODS, OnPart, sharp_bounds
+from sdc.risk.sharp import OnPart, sharp_bounds
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy, Verdict
 
@@ -378,7 +378,7 @@ class RiskEvaluator:
         pool = evaluation.pool.learnt(found.proof, known)
         if not np.array_equal(Support(known, pool).inner, found.bounds.inner):
             raise ReleaseError("inner ends of sharp bounds are not those that their tables show; report it")
-        by = EndMethods.named(METHODS, found.outer_by, found.inner_by)
+        by = found.by()
         answer = self.criteria.rejudged(evaluation, found.bounds, pool)
         sharp = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))
         return replace(answer, assessment=sharp), found.bounds, by

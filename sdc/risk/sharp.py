@@ -23,12 +23,13 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.proof import Proof
 from sdc.feasible.witness_pool import AtRisk, CellRows, WitnessPool
-from sdc.model.cell_bounds import CellBounds, Intervals
+from sdc.model.cell_bounds import CellBounds, Intervals, end_columns
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.named import Named
 from sdc.model.schema import Schema
+from sdc.model.sharpness import EndMethods
 from sdc.model.table import Codes, Table, partition_edges, partitions_of
 from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, most_steps, seek
@@ -80,12 +81,14 @@ class SharpBounds(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells with their bounds, and the method that gave each end."""
-        methods = {
-            f"{kind}_{end}_by": [METHODS[by] for by in both[:, at].tolist()]
-            for kind, both in (("outer", self.outer_by), ("inner", self.inner_by))
-            for at, end in enumerate(("lower", "upper"))
-        }
-        return {**self.bounds.columns(schema), **methods}
+        methods = self.by()
+        ends = end_columns(methods.outer, methods.inner)
+        return {**self.bounds.columns(schema), **{f"{name}_by": own.tolist() for name, own in ends.items()}}
+
+    def by(self, seconds: float | None = None) -> EndMethods:
+        """The names of the methods; `seconds` is the budget, where that has ended the search."""
+        names = np.array(METHODS)
+        return EndMethods(names[self.outer_by], names[self.inner_by], seconds)
 
 
 class SharpStep(NamedTuple):

@@ -71,15 +71,6 @@ class ProvenUnit:
 
 
 @dataclass(frozen=True, eq=False)
-class EndsUnit:
-    """Marginal cells of a component, (n, variables of the component) codes, whose bounds are looked for."""
-
-    variables: SubTable
-    knowledge: Knowledge
-    cells: Codes
-
-
-@dataclass(frozen=True, eq=False)
 class Ends:
     """(n, 2) outer bounds of marginal cells, and feasible tables that reach ends of them."""
 
@@ -116,13 +107,17 @@ def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
     return sparsest.find(part, unit.knowledge.with_hulls, unit.cells, unit.changes)
 
 
-def find_ends(table: Table, unit: EndsUnit) -> Ends:
-    """Exact bounds, with the tables that reach them, where the component is small; else outer bounds by collapse."""
-    part = component_table(table, unit.variables)
+def find_ends(table: Table, unit: tuple[SubTable, Knowledge, Codes]) -> Ends:
+    """Exact bounds, with the tables that reach them, where the component is small; else outer bounds by collapse.
+
+    unit  the component, the knowledge of its marginal table, and (n, its variables) codes of cells
+    """
+    variables, known, cells = unit
+    part = component_table(table, variables)
     if is_small(part.schema):
-        bounds, tables = exact.search(part, unit.knowledge, unit.cells)
+        bounds, tables = exact.search(part, known, cells)
         return Ends(bounds.outer, tables, bounds.method)
-    bounds = collapse.bounds(part, unit.knowledge, unit.cells)
+    bounds = collapse.bounds(part, known, cells)
     return Ends(bounds.outer, Differences.none(len(part.schema.axes)), bounds.method)
 
 

@@ -35,7 +35,7 @@ from sdc.public.check import read_all
 from sdc.public.public_tables import public_tables
 from sdc.public.relation import relations_given
 from sdc.risk.bounds_in_units import bounds_in_units
-from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp import OnPart, SharpProgress, sharp_bounds
 from sdc.run_format import MANIFEST, POSTERIOR, RELEASE
 from sdc.stages.build import Say
 from sdc.stages.resolved import Public, ResolvedInput, known_of
@@ -142,7 +142,7 @@ def _sharpened(
         raise
     checkpoint.remove()
     ended = seconds if found.is_ended else None
-    return found.bounds, EndMethods.named(METHODS, found.outer_by, found.inner_by, ended)
+    return found.bounds, found.by(ended)
 
 
 def keeping(checkpoint: Checkpoint) -> OnPart:

@@ -195,7 +195,6 @@ def test_what_is_told_of_the_laws(delaware: Table) -> None:
     counts, probabilities = laws.most_likely
     assert counts[rows].tolist() == [0, 1, 2, 1]
     assert probabilities[rows] == pytest.approx([0.648, 0.469, 0.574, 0.469], abs=6e-4)
-    assert laws.means[rows] == pytest.approx([0.352, 0.744, 1.516, 1.256], abs=2e-3)
     found = laws.at_truth, probabilities
     assert [identified(*found, threshold) for threshold in (0, 0.46, 0.5)] == [3 / 4, 3 / 4, 1 / 4]
     assert [above(laws.at_truth, threshold) for threshold in (0, 0.3, 0.46, 0.5)] == [1, 1, 3 / 4, 1 / 4]
