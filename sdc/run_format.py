@@ -17,6 +17,7 @@ STAGES = (TABLE, SEARCH, ASSESSMENT, RELEASE)
 SCHEMA, TABLE_FORMAT = "schema.json", 2
 PART, PARTS = "part-{:05}.parquet", "part-*.parquet"
 COUNT = "count"
+LEAST, UNKNOWN = "least", "unknown"  # of a table with missing counts: a column, and sub-tables in the schema
 BAD_RECORDS = "bad_records.json"  # number of records read and excluded
 KNOWN, KNOWN_FORMAT = "known.json", 1  # public before the release
 STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidden variables are not published

@@ -32,6 +32,7 @@ from sdc.config.features import (
     LIKELY,
     LISTED,
     MINUTES,
+    MISSING,
     MODEL,
     OBJECTIVE,
     OF_WHOLE,
@@ -58,7 +59,7 @@ from sdc.model.errors import ConfigError, meant
 
 _CRITERIA = tuple(one.name for one in CRITERIA)
 FEATURES = (
-    *(*IMPOSSIBLE, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, *_CRITERIA),
+    *(*IMPOSSIBLE, WEIGHT, MISSING, *BEFORE, *CONSTRAINTS, *IN_PARTS, *_CRITERIA),
     *(OUTER, SHARP, *FILES, *REPORTED, *SERVED),
 )
 
@@ -84,6 +85,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*CONSTRAINTS, OUTER, SHARP, "labels", CHILDREN, KEY, UPLOAD, "curve", "remedies", UNIQUES),
+    MISSING: ("ordered", "bisection", REQUIRE, FORBID, ONLY, MINUTES, SHARP, *FILES, "assess"),
     "earlier": ("ledger", *CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
     "ledger": (*CONSTRAINTS, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
     OBJECTIVE: (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED),
@@ -130,6 +132,13 @@ WORKS: dict[str, tuple[str, ...]] = {
 _BY_SERVERS = (*SERVED, "simulate", "replay", "audit")
 _ALONE = "it is not judged together with earlier publications; leave it out, or leave out earlier and ledger"
 _COUNTS = "totals of weights disclose counts too, and this command does not know them; leave one out, or give the table"
+
+_COMPLETE = tuple(
+    name
+    for name in (*METHODS, *FEATURES, *VERBS)
+    if name not in (*WORKS[MISSING], MISSING, "magnitude") and MISSING not in WORKS.get(name, ())
+)
+"""What is refused for a table with missing counts."""
 
 _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("remedies", *SERVED, WEIGHT), BEFORE, _ALONE),
@@ -211,6 +220,21 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "each request to a server says whether a suppressed table is accepted; leave protect out",
     ),
     (IN_PARTS, ("release", "publish"), "a build alone finds and publishes suppressed tables; use sdc run"),
+    (
+        (MISSING,),
+        (*BEFORE, WEIGHT, *IMPOSSIBLE),
+        "the file with missing counts must have all that is known: list totals in it, and 0 for impossible cells",
+    ),
+    (
+        (MISSING,),
+        _BY_SERVERS,
+        "a server's answers are replayed and audited from complete counts; build a release by sdc run",
+    ),
+    (
+        (MISSING,),
+        _COMPLETE,
+        "it needs every count, or nobody has shown that its answer is safe whatever they are; leave one out",
+    ),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 

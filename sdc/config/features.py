@@ -88,6 +88,7 @@ def is_model(law: Any) -> bool:
 
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
+MISSING = "table.missing_counts"
 REQUIRE, FORBID, OUTER = "release.require", "release.forbid", "risk.accept_undecided"
 ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.protect"
 OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"

@@ -16,6 +16,8 @@ from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
+FOR_MISSING = ("path", "missing_counts", "expect", "ignore", "partitions", "structural_zeros", "weight", "hierarchies")
+"""Settings beside missing_counts; the last three are refused as capabilities."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 TEXTS, EXCEL = (".csv", ".tsv", ".txt"), ".xlsx"
 STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
@@ -175,6 +177,9 @@ class TableConfig(Section):
     not_totals: dict[Text, tuple[Category, ...]] = {}
     """a list of categories for each variable that are no totals, though they are called so or their counts are the sum
     of the others; without it rows of totals are refused"""
+    missing_counts: StrictBool = False
+    """true: the path is a file of counted cells and totals in which counts are missing, or between two numbers, as sdc
+    check reads it; what is decided then holds whatever they are"""
     weight: Text | None = None
     """the column of a record's survey weight, a positive number; counts decide what goes out, and rounded totals of
     weights go with them, see weighted; default none"""
@@ -205,6 +210,16 @@ class TableConfig(Section):
             f"critical widths with one of them at a time; default one for each {CELLS_PER_PARTITION:,} non-zero cells"
         ),
     ] = None
+
+    @model_validator(mode="after")
+    def _reads_missing_counts_alone(self) -> TableConfig:
+        own = type(self).model_fields
+        others = [key for key in own if key not in FOR_MISSING and getattr(self, key) != own[key].default]
+        if self.missing_counts and others:
+            raise ValueError(
+                f"missing_counts is true, and the file is then read as it is, without {', '.join(others)}; drop one"
+            )
+        return self
 
     def partitions_of(self, cells: int) -> int:
         """How many Parquet parts a table with so many non-zero cells is written in."""

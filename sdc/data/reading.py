@@ -64,7 +64,10 @@ from sdc.model.weights import RecordWeights
 from sdc.run_format import ROUNDED_COUNT
 
 COUNT = "count"
-OTHER_COMMANDS = "sdc bounds, sdc widths, sdc enumerate or sdc check, which accept tables with missing counts"
+OTHER_COMMANDS = (
+    "table.missing_counts: true, sdc bounds, sdc widths, sdc enumerate or sdc check, which accept tables with missing "
+    "counts"
+)
 TableLike: TypeAlias = Table | Any
 """A table, or what `read_table` makes one of: a data frame, or the path of a file."""
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
@@ -73,7 +76,7 @@ MEMORY = 1 << 30
 
 FRAME = "the data frame"
 INDEX = re.compile(r"__index_level_\d+__")  # pandas's name of an index in Parquet
-OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
+OF_BUILDS = ("path", "missing_counts", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
 _FRAME_ROWS, _BLOCK = 1 << 17, 1 << 16
 _UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # of a unit at most
@@ -274,6 +277,8 @@ def count_records(
     source: Source, settings: TableConfig, executor: Executor = IN_PROCESS, memory: int = MEMORY
 ) -> CountedRecords:
     """Count every part, or row groups of a large one, as a unit, and merge the results."""
+    if settings.missing_counts:
+        raise InputError(f"{source.path} is to be read with missing counts, which only builds and commands do")
     layouts, codings = read_layouts(source, settings)
     pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
     runner = executor if len(pieces) > 1 else IN_PROCESS  # for one unit, sending it gains nothing

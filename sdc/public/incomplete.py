@@ -14,12 +14,16 @@ from sdc.bounds import integer_program
 from sdc.bounds.enumeration import Enumeration, Watch, enumerate_found
 from sdc.bounds.super_cells import FRACTIONAL, PROGRAM
 from sdc.config.earlier import EarlierConfig
+from sdc.config.table import TableConfig
+from sdc.data.reading import CountedRecords
+from sdc.data.source import Source, require_records
 from sdc.feasible.depth_first import FeasibleTables
 from sdc.feasible.equations import MAX_SUM, MarginalEquations, every_cell
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, is_written
 from sdc.model.table import Counts, MissingCounts, Table
@@ -136,6 +140,16 @@ class Incomplete:
     ) -> Enumeration:
         """Enumerate all agreeing tables; see `enumerate_tables` for parameters and errors."""
         return enumerate_found(FeasibleTables.of_sums(self.equations), limit, max_steps, watch)
+
+
+def count_missing(source: Source, settings: TableConfig) -> CountedRecords:
+    """The table of a file with missing counts, see `Incomplete.table`; errors as there and as `read_incomplete`."""
+    if len(source.parts) != 1:
+        raise InputError(f"{source.path} has {len(source.parts)} parts, and missing_counts reads one file; name that")
+    table = read_incomplete(settings.path).table()
+    if settings.expect is not None:
+        require_records(table.total, settings.path, settings.expect)
+    return CountedRecords(table, NO_ZEROS, {}, {})
 
 
 def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:

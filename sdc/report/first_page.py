@@ -10,6 +10,7 @@ import numpy as np
 from sdc.model import subtable as st
 from sdc.model.errors import many
 from sdc.model.schema import Schema
+from sdc.model.table import missing_words
 from sdc.report.blocks import because, few, number
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
@@ -60,6 +61,10 @@ def _data(audit: AuditEvidence) -> str:
         f"{number(audit.table.total)} records on {len(own)} variables; {number(own.cells)} cells, "
         f"{number(len(audit.table))} of them not zero."
     ]
+    for text in missing_words(audit.table):
+        words.append(
+            f"{text[0].upper()}{text[1:]}. The counts in this report are those of one table that agrees with the file."
+        )
     bad = audit.bad_records or {}
     if bad.get("set_aside"):
         reasons = "; ".join(f"{one['variable']}, {one['reason']}: {one['records']:,}" for one in bad["reasons"])

@@ -46,6 +46,7 @@ from sdc.public.earlier import (
     require_keys_apart,
     with_earlier,
 )
+from sdc.public.incomplete import count_missing
 from sdc.public.published import Published
 from sdc.publish.gate import GateSubject
 from sdc.refusal import TRY_AGAIN, status_of
@@ -255,6 +256,8 @@ class Build:
 
     def counted(self, executor: Executor) -> CountedRecords:
         """Count the records of the config's data."""
+        if self.config.table.missing_counts:
+            return count_missing(self.source, self.config.table)
         return count_records(self.source, self.config.table, executor, self.counting_memory)
 
     def known_of(self, counted: CountedRecords) -> Knowledge:

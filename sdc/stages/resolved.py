@@ -32,6 +32,7 @@ from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.protect.release import rounded_beside
 from sdc.protect.summary import Suppression
+from sdc.public.incomplete import count_missing
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
@@ -340,7 +341,11 @@ def _of_table(path: str, settings: Settings, executor: Executor, named: Patterns
     config.require(*features)
     config.require_used(settings)
     _require_named(build, settings, named)
-    counted = count_records(build.source, config.table, executor)
+    counted = (
+        count_missing(build.source, config.table)
+        if config.table.missing_counts
+        else count_records(build.source, config.table, executor)
+    )
     return ResolvedInput(path, counted.table, build.known_of(counted), config, settings, weights=counted.weights)
 
 

@@ -21,7 +21,7 @@ from sdc.model.extras import require_packages
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.table import Table
+from sdc.model.table import Table, missing_words
 from sdc.model.totals import warnings_of
 from sdc.model.weights import WeightRanges
 from sdc.public.earlier import Provenance, check_publications
@@ -32,7 +32,7 @@ from sdc.search.constraints import Constraints
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build, Say, Work, plain
 from sdc.storage.known import write_known
-from sdc.storage.parquet import open_parts, place_of, write_table
+from sdc.storage.parquet import open_parts, place_of, read_written_table, write_table
 from sdc.storage.results import write_widths
 from sdc.storage.run_folder import folder_digest, read_json, write_json
 from sdc.storage.runs import last_finished
@@ -149,6 +149,8 @@ def count(work: Work, into: Path) -> None:
             say(f"table: interrupted before a recoding of {sub_table} was found")
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
+    for words in missing_words(table):
+        say(f"table: {words}")
     for (variable, kind), records in counted.set_aside.items():
         say(f"table: {records} records excluded: {variable}: {kind.value}")
     for variable, named in counted.unmet.items():
@@ -223,7 +225,9 @@ def require_at_risk(build: Build, folder: Path, say: Say) -> None:
 
 
 def _at_risk_cells(folder: Path, small_count: int) -> int:
-    return sum(int((counts <= small_count).sum()) for counts in open_parts(place_of(folder)).counts())
+    if (parts := open_parts(place_of(folder))).has_unknown:
+        return len(read_written_table(folder).at_risk(small_count))
+    return sum(int((counts <= small_count).sum()) for counts in parts.counts())
 
 
 def sweep_facts(build: Build) -> dict[str, Any]:

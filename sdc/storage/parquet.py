@@ -24,15 +24,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sdc.memory import give_back
+from sdc.model import subtable as st
 from sdc.model.documents import sparse, typed
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Cells, Codes, Counts, Table, partition_edges
+from sdc.model.subtable import SubTable
+from sdc.model.table import Cells, Codes, Counts, MissingCounts, Table, partition_edges
 from sdc.paths import require_own
-from sdc.run_format import COUNT, PART, PARTS, SCHEMA, TABLE_FORMAT, variable_columns
+from sdc.run_format import COUNT, LEAST, PART, PARTS, SCHEMA, TABLE_FORMAT, UNKNOWN, variable_columns
 from sdc.storage.whole_file import replacing
 
-CODES, COUNTS = "codes.npy", "counts.npy"
+CODES, COUNTS, LEASTS = "codes.npy", "counts.npy", "least.npy"
 # no limit on dictionaries: beyond it Arrow stores plain values, without the order of categories
 FORM: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
 
@@ -47,21 +49,27 @@ Columns: TypeAlias = dict[str, npt.NDArray[Any]]
 def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
     """Write the cells in order, cut into `parts` equal ranges; an older table is replaced.
 
-    Each axis is a dictionary column with all categories in order; `count` is int64, in records. InputError for a
-    variable called `count`, ValueError without parts.
+    Each axis is a dictionary column with all categories in order; `count` is int64, in records. Of a table with missing
+    counts `least` is too, and the schema has its unknown sub-tables. InputError for a variable called `count`, or
+    `least` beside it, ValueError without parts.
     """
     if parts < 1:
         raise ValueError(f"{parts} parts; write at least one")
-    if COUNT in table.schema.names:
-        raise InputError(f"a variable is called {COUNT!r}, like the column of counts; rename it")
+    for name in (COUNT,) if table.missing is None else (COUNT, LEAST):
+        if name in table.schema.names:
+            raise InputError(f"a variable is called {name!r}, like the column of counts; rename it")
     folder = _cleared(folder, PARTS)
     edges = partition_edges(len(table), parts)
     written = []
     for part, (start, stop) in enumerate(pairwise(edges)):
         name, counts = PART.format(part), table.counts[start:stop]
-        axes = named_columns(_axes(table.schema), table.codes[start:stop])
+        content = pa.table(
+            {**named_columns(_axes(table.schema), table.codes[start:stop]), COUNT: pa.array(counts, pa.int64())}
+        )
+        if table.missing is not None:
+            content = content.append_column(LEAST, pa.array(table.missing.least[start:stop], pa.int64()))
         with replacing(folder / name) as temporary:
-            pq.write_table(pa.table({**axes, COUNT: pa.array(counts, pa.int64())}), temporary, **FORM)
+            pq.write_table(content, temporary, **FORM)
         written.append({"name": name, "cells": len(counts), "total": int(counts.sum())})
     _write_schema(folder, table, parts=written)
 
@@ -77,13 +85,16 @@ def read_written_table(folder: str | Path) -> Table:
     if unknown:
         raise InputError(f"{folder} has {unknown[0]}, which its {SCHEMA} does not name; write the table again")
     # check all parts before allocating memory
-    files = [_part(folder / part["name"], schema, part) for part in recorded["parts"]]
+    more = [LEAST] if UNKNOWN in recorded else []
+    files = [_part(folder / part["name"], schema, part, more) for part in recorded["parts"]]
     ends = np.cumsum([0, *(part["cells"] for part in recorded["parts"])])
     codes, counts = np.empty((ends[-1], len(schema.axes)), np.uint16), np.empty(ends[-1], np.int64)
+    least = list[Counts]()
     for file, part, begin, end in zip(files, recorded["parts"], ends[:-1], ends[1:], strict=True):
         _read_part(file, folder / part["name"], schema, part, codes[begin:end], counts[begin:end])
+        least += [_column(file, name, folder / part["name"]).fill_null(0).to_numpy() for name in more]
     give_back()
-    table = Table(schema, codes, counts)
+    table = Table(schema, codes, counts, _missing(recorded, schema, np.concatenate(least) if least else None))
     if table.digest != recorded["digest"]:  # parts were exchanged, or codes changed
         raise InputError(
             f"{folder} is corrupt: its table has the digest {table.digest[:12]}, {SCHEMA} records "
@@ -104,11 +115,18 @@ def named_columns(variables: Sequence[Variable], codes: Codes) -> dict[str, pa.D
     }
 
 
-def _part(path: Path, schema: Schema, recorded: Mapping[str, Any]) -> pq.ParquetFile:
+def _missing(recorded: Mapping[str, Any], schema: Schema, least: Counts | None) -> MissingCounts | None:
+    """What the schema of a table with missing counts records as unknown."""
+    if least is None:
+        return None
+    return MissingCounts(least, tuple(st.named(names, schema) for names in recorded[UNKNOWN]))
+
+
+def _part(path: Path, schema: Schema, recorded: Mapping[str, Any], more: Sequence[str] = ()) -> pq.ParquetFile:
     """Open a part with the recorded number of cells; InputError for another file."""
     file = _open_parquet(path)
     names = [axis.name for axis in _axes(schema)]
-    if file.schema_arrow.names != [*names, COUNT] or file.schema_arrow.field(COUNT).type != pa.int64():
+    if file.schema_arrow.names != [*names, COUNT, *more] or file.schema_arrow.field(COUNT).type != pa.int64():
         raise InputError(f"{path} is corrupt: its columns are not those of {SCHEMA}; write the table again")
     _check_recorded(path, "cells", file.metadata.num_rows, recorded)
     return file
@@ -178,6 +196,7 @@ class PartedTable(Cells):
     schema: Schema = field(compare=False, repr=False)
     cells: int = field(compare=False)
     records: int = field(compare=False)
+    has_unknown: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
         return self.cells
@@ -185,6 +204,12 @@ class PartedTable(Cells):
     @property
     def total(self) -> int:
         return self.records
+
+    def hides(self, subtable: SubTable) -> bool:
+        """See `Cells.hides`; InputError for a table with missing counts, which is read whole."""
+        if self.has_unknown:
+            raise InputError(f"{self.place.folder} has missing counts and is not read by parts; allow more memory")
+        return False
 
     def chunks(self, cells: int = 0) -> Iterator[tuple[Codes, Counts]]:
         """Yield some 2^18 cells at a time; InputError for a missing or changed part."""
@@ -250,7 +275,9 @@ def _part_of(path: Path, variable: Variable) -> PartFile:
 def open_parts(place: Place) -> PartedTable:
     """Open the table once per process; InputError for a missing or changed schema."""
     recorded = json.loads(_unchanged(Path(place.folder) / SCHEMA, place.digest))
-    return PartedTable(place, _schema_of(recorded, Path(place.folder)), recorded["cells"], recorded["total"])
+    return PartedTable(
+        place, _schema_of(recorded, Path(place.folder)), recorded["cells"], recorded["total"], UNKNOWN in recorded
+    )
 
 
 def _unchanged(path: Path, digest: str) -> bytes:
@@ -287,6 +314,7 @@ def _write_schema(folder: Path, table: Table, **more: Any) -> None:
         "cells": len(table),
         "total": table.total,
         "digest": table.digest,
+        **({} if table.missing is None else {UNKNOWN: [st.names(t, table.schema) for t in table.missing.unknown]}),
         **more,
     }
     with replacing(folder / SCHEMA) as temporary:
@@ -321,7 +349,8 @@ def _schema_of(recorded: Mapping[str, Any], folder: Path) -> Schema:
 def write_memory_form(table: Table, folder: str | Path) -> None:
     """Write codes and counts as arrays that workers map into memory, and the schema last."""
     folder = _cleared(folder, "*.npy")
-    for name, array in ((CODES, table.codes), (COUNTS, table.counts)):
+    least = () if table.missing is None else ((LEASTS, table.missing.least),)
+    for name, array in ((CODES, table.codes), (COUNTS, table.counts), *least):
         with replacing(folder / name) as temporary, temporary.open("wb") as file:
             np.save(file, np.ascontiguousarray(array), allow_pickle=False)
     _write_schema(folder, table)
@@ -350,7 +379,8 @@ def _mapped(folder: Path, written: int, digest: str | None) -> Table:
     schema = _schema_of(recorded, folder)
     cells = recorded["cells"]
     codes = _map(folder / CODES, (cells, len(schema.axes)), np.uint16)
-    table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))
+    least = _map(folder / LEASTS, (cells,), np.int64) if UNKNOWN in recorded else None
+    table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64), _missing(recorded, schema, least))
     if digest not in (None, table.digest):
         raise InputError(f"{folder} is not the table {str(digest)[:12]}; write the memory form again")
     return table

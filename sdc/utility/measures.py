@@ -261,6 +261,8 @@ def utility_of(
     """All measures of a release; if IPF needs more than `max_bytes`, the reason replaces the accuracy."""
     found: Reconstruction | str
     try:
+        if table.missing is not None:
+            raise InputError("counts of the table are missing, so no error is known")
         found = reconstruction(table, known, support=support, stop=stop, max_bytes=max_bytes)
     except InputError as error:
         found = str(error)

@@ -91,7 +91,10 @@ class EvidenceFolder:
         return cells, [numbers_of(columns[name], pa.int64()) for name in fields]
 
     def read_table(self, small_count: int) -> None:
-        """Read the table, recounted from its parts, and its at-risk cells: 0 < count <= small count."""
+        """Read the table, recounted from its parts, and its at-risk cells: 0 < count <= small count.
+
+        If counts are missing, a cell is at risk if the least positive count that it may have is small.
+        """
         recorded = self.read_json(names.TABLE, names.SCHEMA, version=names.TABLE_FORMAT)
         variables = tuple(map(variable_of, recorded["variables"]))
         listed, self.categories = [part["name"] for part in recorded["parts"]], {v: c for v, c, _ in variables}
@@ -99,21 +102,25 @@ class EvidenceFolder:
         parts = [self.read_columns(names.TABLE, name) for name in listed]
         self.path, sizes = self.folder / names.TABLE, [(part["cells"], part["total"]) for part in recorded["parts"]]
         check({path.name for path in self.path.glob(names.PARTS)} <= {*listed}, "it has a part that is not recorded")
-        check(all([*part] == [*self.axes, names.COUNT] for part in parts), "columns are not the variables")
+        fields = [names.COUNT, *[names.LEAST] * (names.UNKNOWN in recorded)]
+        check(all([*part] == [*self.axes, *fields] for part in parts), "columns are not the variables")
         check(all(len(c) == len({*c}) <= 1 << 16 for _, c, _ in variables), "a variable has a category twice")
         self.table = {v: np.concatenate([codes_of(part[v], c) for part in parts]) for v, c in self.axes.items()}
         known = min(map(np.min, self.table.values())) >= 0
         check(known and len(variables) == len(self.categories) < 64, "a category is unknown or a variable occurs twice")
         self.table = {v: codes.astype("<u2") for v, codes in self.table.items()}
         pa.default_memory_pool().release_unused()
-        counts = [numbers_of(part[names.COUNT], pa.int64()) for part in parts]
+        counts, leasts = ([numbers_of(part[f], pa.int64()) for part in parts] for f in (names.COUNT, fields[-1]))
         # in two halves, whose sums cannot overflow
         totals = [(len(c), (int((c >> 32).sum()) << 32) + int((c & 0xFFFFFFFF).sum())) for c in counts]
         check(totals == sizes, "a part has another total")
         self.counts, self.total = np.concatenate(counts), sum(total for _, total in sizes)
         in_order = (np.diff(keys_of(self.table.values(), 0 * self.counts)) > 0).all()
-        whole = in_order and self.counts.min() > 0 and self.total <= MAX_TOTAL
+        least, order = np.concatenate(leasts), [*self.categories]
+        whole = in_order and self.counts.min() >= (names.UNKNOWN not in recorded) and self.total <= MAX_TOTAL
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
+        agrees = least.min() > 0 and (self.counts[self.counts > 0] >= least[self.counts > 0]).all()
+        check(agrees, "a cell has no least positive count, or one above its count")
         of = (recorded["cells"], recorded["total"])
         check(of == (len(self.counts), self.total), f"its parts do not have the cells and the total {of}")
         self.levels = Variables(variables)
@@ -121,10 +128,16 @@ class EvidenceFolder:
         sha = hashlib.sha256(repr(Schema(variables)).encode())
         for array in (np.stack([self.table[v] for v in self.axes], axis=1), self.counts.astype("<i8")):
             sha.update(array.data)
+        unknown = recorded.get(names.UNKNOWN, [])
+        check(all({*own} <= {*order} for own in unknown), "an unknown sub-table has other variables")
+        self.unknown = [frozenset(own) for own in unknown]
+        if names.UNKNOWN in recorded:
+            sha.update(least.astype("<i8").data)
+            sha.update(repr(tuple(sum(1 << order.index(v) for v in own) for own in unknown)).encode())
         self.digest = sha.hexdigest()
         check(self.digest == recorded["digest"], f"its digest is {self.digest[:12]}, not {recorded['digest'][:12]}")
         # a variable with one category changes no marginal: no clique needs it
-        self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c, _ in variables if len(c) > 1)
+        self.rows, self.essential = least <= small_count, frozenset(v for v, c, _ in variables if len(c) > 1)
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
         content = self.read_json(names.TABLE, names.KNOWN, version=names.KNOWN_FORMAT)
         self.known = self.before = self.read_known(names.TABLE, content)

@@ -24,6 +24,9 @@ def judge(
     """Judge a certificate; each false claim becomes a failure of the evidence."""
     check_totals(evidence, read_totals(evidence), claims.release, min_width)
     low, high = evidence.proven(claims)
+    unknown = [own for own in claims.release if any(one <= own for one in evidence.unknown)]
+    what = f"{', '.join(map(evidence.levels.label, unknown[:5]))} is released, and counts of it are missing"
+    evidence.holds((what, claims_safe and unknown))
     # counts from 1 up to this are primary cells of a suppressed table, and must keep the width too
     primary_count = max(small, (rules.get("n_rule") or 1) - 1)
     cells, unproven, revealed = own_cells(evidence, claims, primary_count, min_width)
@@ -31,4 +34,4 @@ def judge(
     what = f"{', '.join(revealed[:5])} is whole, and earlier publications suppressed cells of it"
     evidence.holds((f"{what}; give release.{names.REVEALS}: true, and build again", claims_safe and revealed))
     kept = [check(evidence, claims, rules[key], claims_safe) for key, check in CHECKS.items() if rules.get(key)]
-    return Verdict(low, high, high - low < min_width, cells, unproven, all(kept) and not revealed)
+    return Verdict(low, high, high - low < min_width, cells, unproven, all(kept) and not revealed and not unknown)

@@ -47,6 +47,7 @@ CHANGED: dict[str, Any] = {
     "recodes.top": {"top": 2},
     "recodes.bottom": {"bottom": 1},
     "not_totals": {"nobody": ["Total"]},
+    "missing_counts": True,
     "weight": "w",
     "ignore": ["x.csv", "2*"],
     "alike": "merge",

@@ -16,7 +16,8 @@ from hypothesis import strategies as some
 from sdc.data.reading import read_table
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Table
+from sdc.model.table import MissingCounts, Table
+from sdc.risk.critical_width import critical_widths
 from sdc.storage.parquet import (
     open_memory_form,
     open_parts,
@@ -68,6 +69,26 @@ def test_round_trip(
         assert read_table(folder, categories=categories_of(table)) == table
     write_memory_form(table, folder / "mapped")
     assert open_memory_form(folder / "mapped") == table
+
+
+def test_a_table_with_missing_counts(table: Table, folder: Path) -> None:
+    """Where this one has no record another may have some; both forms keep what is unknown."""
+    counts = table.counts.copy()
+    counts[0] = 0
+    missing = Table(table.schema, table.codes, counts, MissingCounts(np.ones_like(counts), (0b110, 0b001)))
+    for parts in (1, 3):
+        write_table(missing, folder, parts=parts)
+        found = read_written_table(folder)
+        assert found == missing != Table(table.schema, table.codes, counts)
+        assert found.missing is not None
+        assert found.missing.unknown == (0b110, 0b001)
+    write_memory_form(missing, folder / "mapped")
+    assert open_memory_form(folder / "mapped", missing.digest) == missing
+    with pytest.raises(InputError, match="has missing counts and is not read by parts; allow more memory"):
+        critical_widths(missing, floor=1, parts=open_parts(place_of(folder)))
+    least = Table(Schema((Variable("least", ("a", "b")),)), np.array([[0]], np.uint16), np.array([3]), missing.missing)
+    with pytest.raises(InputError, match="a variable is called 'least'"):
+        write_table(least, folder)
 
 
 def test_the_largest_number_of_categories(folder: Path) -> None:
