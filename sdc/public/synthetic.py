@@ -155,7 +155,8 @@ def _require_exact(published: Published) -> None:
     if not published.is_exact:
         kind = "rounded" if published.base else "suppressed"
         raise InputError(
-            f"{published.label} of {published.source} is {kind}; synthetic tables are drawn from exact marginals alone"
+            f"{published.label} of {published.source} is {kind}; synthetic tables are drawn from exact marginals "
+            "alone; leave it out"
         )
 
 

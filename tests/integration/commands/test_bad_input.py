@@ -125,3 +125,23 @@ def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["status", "none"], ["list", "none"], ["clean", "none"]])
 def test_run_folders_that_are_not_there(words: list[str], sdc: Sdc) -> None:
     sdc(*words).assert_refused(r"^sdc: none is not a (run )?folder")
+
+
+def test_no_synthetic_tables_of_suppressed_ones(sdc: Sdc, tmp_path: Path) -> None:
+    """Published by `sdc suppress`, and as it is otherwise read: a blank count."""
+    lines = ["region,status,count", "north,married,12", "north,single,9", "north,widowed,1", "south,married,15"]
+    lines += ["south,single,2", "south,widowed,8", "west,married,11", "west,single,14", "west,widowed,7", ""]
+    (tmp_path / "small.csv").write_text("\n".join(lines))
+    (tmp_path / "release").mkdir()
+    out = tmp_path / "release" / "suppressed.csv"
+    assert sdc("suppress", tmp_path / "small.csv", "region*status", "--min-width", "3", "--out", out).status == 0
+    for more in ([], ["--json"]):
+        answer = sdc("synthesize", tmp_path / "release", "--out", tmp_path / "synthetic", *more)
+        answer.assert_refused(r"region\*status of .*suppressed\.csv is suppressed; .*; leave it out")
+    assert not (tmp_path / "synthetic").exists()
+
+
+@pytest.mark.parametrize("seconds", ["0.001", "0", "-1"])
+def test_a_budget_of_bounds_below_the_first_round(seconds: str, sdc: Sdc) -> None:
+    answer = sdc("bounds", CZECH, *RELEASE, "--sharp", "--seconds", seconds)
+    answer.assert_refused("ends within the first round; give at least|sharp_seconds")
