@@ -10,7 +10,7 @@ from sdc.api.cells import (
     super_cell_bounds,
     uniques,
 )
-from sdc.api.releases import assess, critical_widths, find_release, publish, redesign, risk_utility_curve, why
+from sdc.api.releases import assess, critical_widths, decide, find_release, publish, redesign, risk_utility_curve, why
 from sdc.api.tables import check, magnitude_table, round, suppress
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "cell_bounds",
     "check",
     "critical_widths",
+    "decide",
     "decomposable_models",
     "enumerate_tables",
     "find_release",

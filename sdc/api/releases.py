@@ -7,8 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pydantic import ValidationError
+
 from sdc.api.settings import BY_DEFAULT, asked, of_search, search_settings
 from sdc.config.capabilities import require_together, require_used
+from sdc.config.decision import DecisionConfig
+from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.methods import METHODS
 from sdc.config.release import PatternLike
@@ -37,6 +41,7 @@ from sdc.stages.resolved import Public, known_of
 from sdc.stages.search import QuestionLines
 
 if TYPE_CHECKING:
+    from sdc.intruder.decision import ReleaseChoice
     from sdc.protect.recoding import Redesigns
 
 CRITERIA = {*CriteriaKeywords.__annotations__} - {"min_width", "small_count", "posterior_limit"}  # of a curve
@@ -436,7 +441,77 @@ def risk_utility_curve(
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *of_search(known, searched))
     search = release_search(table, known, searched, searched.widths(table))
-    return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
+    return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), lambda p, _: on_point(p)).run()
+
+
+def decide(
+    table: TableLike,
+    releases: Mapping[str, Public],
+    *,
+    intruders: Sequence[Mapping[str, Any]] = (),
+    scientists: Sequence[Mapping[str, Any]] = (),
+    within: float = 0.0,
+    small_count: int = 2,
+    executor: Executor = IN_PROCESS,
+) -> ReleaseChoice:
+    """Choose the release of least risk among those of most utility, for the users that an agency expects.
+
+    Parameters
+    ----------
+    table : Table, data frame or path
+        The confidential table, or its records.
+    releases : dict
+        What is public under each name: a list of sub-tables, a Release, Knowledge or found release. It is not
+        assessed: give releases that may be published.
+    intruders, scientists : list of dict
+        The users, each with the settings of `curve.decision.intruders` and `curve.decision.scientists` of a config. By
+        default one intruder who looks for an at-risk cell, and one scientist who estimates all cells.
+    within : float, default 0
+        Releases whose utility is at most this below the largest count as of most utility.
+    small_count : int, default 2
+        Cells of 1 up to this count are at risk.
+    executor : Executor
+        Where the units of work run.
+
+    Returns
+    -------
+    ReleaseChoice
+        One row a release, with its risk and utility; `.chosen` is the row of the release to choose.
+
+    Raises
+    ------
+    InputError
+        For probabilities that do not add to 1, a target that is no cell of the table, and an unknown setting or law.
+
+    Notes
+    -----
+    It costs one posterior for each release, law and class of targets. A release whose posterior no engine gives is not
+    chosen.
+
+    References
+    ----------
+    [DFT] Dobra, Fienberg, Trottini: section 3, equations (1) and (2).
+
+    Examples
+    --------
+    >>> releases = {"large": ["A*B*C", "C*D*E*F"], "small": ["A*B*C", "D*E*F"]}
+    >>> sdc.decide("czech_auto_workers.csv", releases, intruders=[{"thresholds": {0.3: 0.5, 0.6: 0.5}}])
+    large of 2 releases, risk 0.166667, utility -45.5156; small_count=2
+    """
+    from sdc.intruder.decision import ReleaseRating
+
+    if not releases:
+        raise InputError("releases is empty; give at least one release by a name, such as {'first': ['age*sex']}")
+    table = table_of(table)
+    users = {"intruders": list(intruders), "scientists": list(scientists), "within": within}
+    try:
+        decision = DecisionConfig.model_validate(users)
+    except ValidationError as error:
+        raise InputError(faults_of(error, DecisionConfig)) from error
+    rating = ReleaseRating(table, decision, small_count, executor)
+    for name, public in releases.items():
+        rating.rate(name, known_of(table, public))
+    return rating.choice.named_by(table.schema, small_count)
 
 
 def publish(

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
+from sdc.config.decision import DecisionConfig
 from sdc.config.methods import CurveMethod
 from sdc.config.risk import LossesConfig
 from sdc.config.values import NotNegative, Positive, Section, Share, Text, Weight
@@ -22,6 +23,8 @@ def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
 class CurveConfig(Section):
     """The risk-utility curve: the best release of each method for every width and small count."""
 
+    newer = frozenset({"decision"})
+
     min_width: Annotated[tuple[Positive, ...], AfterValidator(_not_empty)]
     """a list of minimum widths, each at least 1"""
     small_count: Annotated[tuple[Positive, ...], AfterValidator(_not_empty)] | None = None
@@ -33,6 +36,8 @@ class CurveConfig(Section):
     the decomposable release of the build's min_width under each, and under none; default none of these"""
     threshold: Annotated[Share, Field(gt=0)] = 0.5
     """of the probability of a true count, between 0 and 1"""
+    decision: DecisionConfig | None = None
+    """a section about users of the releases, by which one of them is recommended; default none"""
 
 
 class WeightedConfig(Section):

@@ -67,10 +67,12 @@ FEATURES = (
 def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
-    keys = {"labels": ("labels.variables", "labels.code_list"), ROUND: (IN_PART,), COARSEN: (IN_PART,)}
+    keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
+    keys |= {ROUND: (IN_PART,), COARSEN: (IN_PART,)}
+    keys |= {"posterior": ("posterior", "curve.decision"), MODEL: (MODEL, "curve.decision.laws")}
     values = {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)}
     values |= {ROUND: ("rounding",), COARSEN: ("recoding",), OBJECTIVE: ("reconstruction", "reconstruction_non_zero")}
-    also = {"curve": ("risk_utility_curve",), "server": ("serve",)}
+    also = {"curve": ("risk_utility_curve", "decide"), "server": ("serve",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():

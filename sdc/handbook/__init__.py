@@ -25,7 +25,7 @@ PARTS = {
     ),
     REFERENCE: "use python_names table criteria publishing run_folder execution capabilities words",
     "Explanation": (
-        "guarantee width methods comparison utility likely losses uniques attack trust "
+        "guarantee width methods comparison utility likely losses decision uniques attack trust "
         "theory proofs bounds facts fits papers papers_shown"
     ),
 }

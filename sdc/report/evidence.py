@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from sdc.config.build import ELSEWHERE, BuildConfig
+from sdc.intruder.decision import RatedRelease
 from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
@@ -45,6 +46,7 @@ class AuditEvidence:
     utility       of the release by measure, see `utility.MEASURES`, and how the full table was reconstructed
     curve         utility against the required width
     likely_curve  decomposable releases against what they may make likely
+    choice        releases by the risk and utility of the users of the config
     redesigns     of sub-tables that were refused what coarser ones may go out instead, as `remedies/` has it
     remedies      recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors    what an intruder may hold likely, a law each; none where none was asked for
@@ -73,6 +75,7 @@ class AuditEvidence:
     utility: Mapping[str, int | float | str | bool] | None = None
     curve: tuple[CurvePoint, ...] = ()
     likely_curve: tuple[LikelyPoint, ...] = ()
+    choice: tuple[RatedRelease, ...] = ()
     remedies: tuple[Remedy, ...] | None = None
     redesigns: Sequence[Mapping[str, Any]] = ()
     refutations: Mapping[str, Refutation] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from sdc.intruder.decision import RatedRelease
 from sdc.model import subtable as st
 from sdc.model.errors import many
 from sdc.model.fact import Fact
@@ -309,6 +310,11 @@ def _curve(audit: AuditEvidence) -> Iterator[Block]:
             f"count is more probable than {points[0].threshold}, law “released”"
         )
         yield ListBlock("likely-curve", title, columns, [_likely_point(point) for point in points])
+    if audit.choice:
+        columns = "Release | #Sub-tables | #Risk | #Utility | #Loss that scientists expect | Decision"
+        title = "Releases by the risk and utility of the users that curve.decision names ([DFT], section 3)"
+        rows = [_rated(one) for one in sorted(audit.choice, key=lambda one: not one.is_chosen)[:MOST_FRONTIER]]
+        yield ListBlock("choice", title, columns, rows, len(audit.choice), "curve/")
 
 
 _CURVE = "#Degrees of freedom | #Min width proved"
@@ -318,6 +324,14 @@ def _point(p: CurvePoint) -> tuple[Cell, ...]:
     width = "nothing releasable" if p.min_width is None else number(p.min_width)
     numbers = p.sub_tables, amount(p.value), p.cells, p.degrees_of_freedom
     return f"1 to {p.small_count:,}", p.min_width_required, p.method, *numbers, width
+
+
+def _rated(one: RatedRelease) -> tuple[Cell, ...]:
+    if one.risk is None or one.utility is None or one.expected_loss is None:
+        return one.name, one.sub_tables, "", "", "", f"not chosen: {one.reason}"
+    said = "chosen" if one.is_chosen else "of most utility" if one.is_of_most_utility else ""
+    numbers = (f"{value:.6g}" for value in (one.risk, one.utility, one.expected_loss))
+    return one.name, one.sub_tables, *numbers, f"{said} (sampled)".strip() if one.is_sampled else said
 
 
 def _likely_point(p: LikelyPoint) -> tuple[Cell, ...]:

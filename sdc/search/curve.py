@@ -35,6 +35,11 @@ class CurvePoint:
     degrees_of_freedom: int
     min_width: int | None
 
+    @property
+    def name(self) -> str:
+        """Of its release."""
+        return f"{self.method}, small count {self.small_count}, min width {self.min_width_required}"
+
 
 class Curve(Drawn, Rows[CurvePoint]):
     """The points of a curve, by method, small count and width."""
@@ -47,14 +52,15 @@ class CurveSearch:
     Of each small count the critical widths and the marginals are found once. Widths are treated from the largest
     down, for what is releasable at one is at every smaller: chains start from the graph found before, feasible tables
     are kept, and where a method finds less than before its release stays. So no curve rises with the width.
-    `on_point` hears of every point. ConfigError for an unknown method, InputError where a small count has no cells.
+    `on_point` hears of every point, with its release. ConfigError for an unknown method, InputError where a small count
+    has no cells.
     """
 
     search: ReleaseSearch
     min_widths: tuple[int, ...]
     small_counts: tuple[int, ...]
     methods: tuple[str, ...] = ("ordered", "decomposable")
-    on_point: Callable[[CurvePoint], None] = lambda point: None
+    on_point: Callable[[CurvePoint, FoundRelease | None], None] = lambda point, found: None
 
     def run(self) -> Curve:
         """Sorted by method, small count and width."""
@@ -80,7 +86,7 @@ class CurveSearch:
             known = self._found(search, known)
             for method in (method for method in CURVE_METHODS if method in self.methods):
                 point = _point(method, evaluator, known.get(method))
-                self.on_point(point)
+                self.on_point(point, known.get(method))
                 yield point
 
     def _widths(self, small_count: int) -> CriticalWidths:

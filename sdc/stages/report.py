@@ -8,6 +8,7 @@ from typing import Any
 
 from sdc.checkpoint import packed, unpacked
 from sdc.intruder.chains import Sampling
+from sdc.intruder.decision import RatedRelease, ReleaseRating, named_releases
 from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import groups
 from sdc.intruder.refusals import Refusals
@@ -21,6 +22,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.weights import UNIT
 from sdc.public.attack import guesses
 from sdc.run_format import ASSESSMENT, ATTACK, BAD_RECORDS, CURVE, POSTERIOR, REMEDIES, SEARCH, TABLE, UNIQUES, WEIGHTED
+from sdc.search.best import FoundRelease
 from sdc.search.blockers import blockers
 from sdc.search.curve import CurvePoint, CurveSearch, LikelyCurve, LikelyPoint
 from sdc.search.grown import Grown
@@ -45,17 +47,30 @@ MOST_REDESIGNED, MOST_MERGED = 10, 3  # sub-tables; recoding takes as long as a 
 def curve(work: Work, into: Path) -> None:
     """Find the releases of other risk criteria."""
     build, made, settings = work.build, work.build.made, given(work.build.config.curve, "curve")
+    search, small_count = build.settings(work.executor), build.config.risk.small_count
+    rating = settings.decision and ReleaseRating(made.table, settings.decision, small_count, work.executor)
+
+    def on_point(point: CurvePoint, found: FoundRelease | None) -> None:
+        criteria = f"small count {point.small_count}, min width {point.min_width_required}"
+        work.say(f"curve: {point.method}, {criteria}: {point.sub_tables} sub-tables")
+        if rating and found:
+            rating.rate(point.name, made.known.plus(found.release))
+
     points = CurveSearch(
-        release_search(made.table, made.known, build.settings(work.executor), made.widths),
+        release_search(made.table, made.known, search, made.widths),
         settings.min_width,
-        settings.small_count or (build.config.risk.small_count,),
+        settings.small_count or (small_count,),
         settings.methods,
-        on_point=lambda point: work.say(
-            f"curve: {point.method}, small count {point.small_count}, min width {point.min_width_required}: "
-            f"{point.sub_tables} sub-tables"
-        ),
+        on_point,
     )
     results.write_points(points.run(), CurvePoint, into)
+    if rating:
+        for name, release in named_releases(given(settings.decision, "decision"), made.table.schema).items():
+            evaluator = search.evaluator(made.table, made.known)
+            is_out = evaluator.accepts(evaluator.evaluate(release))
+            rating.rate(name, made.known.plus(release), None if is_out else "the criteria of risk do not allow it")
+        work.say(f"curve: decision: {rating.choice.headline}")
+        results.write_points(rating.choice, RatedRelease, into)
     if settings.max_above:
         # fresh chains
         chains = release_search(made.table, made.known, build.settings(work.executor), made.widths).decomposable
@@ -221,6 +236,7 @@ def report(work: Work, into: Path) -> None:
         utility=utility,
         curve=results.read_points(CurvePoint, folder(CURVE)) if config.curve else (),
         likely_curve=results.read_points(LikelyPoint, folder(CURVE)) if config.curve and config.curve.max_above else (),
+        choice=results.read_points(RatedRelease, folder(CURVE)) if config.curve and config.curve.decision else (),
         remedies=results.read_remedies(folder(REMEDIES), schema) if config.remedies else None,
         redesigns=read_json(folder(REMEDIES) / REDESIGNS)["redesigns"] if config.remedies else (),
         posteriors=posteriors,

@@ -14,6 +14,7 @@ from sdc.config.release import ReleaseConfig
 from sdc.config.table import FILES
 from sdc.deadline import Deadline
 from sdc.events import WARNING, emit
+from sdc.intruder.decision import ReleaseRating, named_releases
 from sdc.intruder.summary import laws_of
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
@@ -85,6 +86,10 @@ def check_names(build: Build, known: Knowledge, table: Table) -> None:
     with naming(CONSTRAINTS):
         constraints = settings.constraints(known)
     _check_variables(build.config, settings, known.schema)
+    if build.config.curve is not None and (decision := build.config.curve.decision) is not None:
+        with naming("curve.decision"):
+            ReleaseRating(table, decision, build.config.risk.small_count)
+            named_releases(decision, table.schema)
     children = (st.parse(child, known.schema) for child in about.children)
     wanted = dict.fromkeys([*constraints.require, *(part.view for part in constraints.protect), *children])
     schema = known.schema

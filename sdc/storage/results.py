@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
+from sdc.intruder.decision import RatedRelease
 from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
@@ -46,7 +47,11 @@ from sdc.utility.halvings import halvings_facts
 from sdc.utility.uniques import OF_CELLS, POISSON, Uniques, uniques_facts
 
 WIDTHS, TRACE = "widths.parquet", "trace.parquet"
-_OF_POINTS: dict[type, str] = {CurvePoint: "curve.json", LikelyPoint: "likely_curve.json"}
+_OF_POINTS: dict[type, str] = {
+    CurvePoint: "curve.json",
+    LikelyPoint: "likely_curve.json",
+    RatedRelease: "decision.json",
+}
 ROWS = 1 << 20  # of a part of a long list
 OF_LIST = ("floor", "visited", "most", "ways")  # with the widths
 REMEDIES, POSTERIOR, REFUSALS, UNIQUES = "remedies.json", "posterior.json", "refusals.json", "uniques.json"

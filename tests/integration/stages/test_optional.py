@@ -6,15 +6,17 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from sdc.api import find_release, posterior, uniques
+from sdc.api import decide, find_release, posterior, uniques
 from sdc.bounds.enumeration import feasible_tables
 from sdc.config.release import AnnealingConfig, ReleaseConfig
+from sdc.intruder.decision import RatedRelease
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
@@ -105,6 +107,49 @@ def test_a_curve_under_limits(config: Config) -> None:
     )
     assert (points[0].sub_tables, points[1].sub_tables) == (0, 47)
     assert "[A] [B] [C] [D] [E] [F], from which the search starts" in str(points[0].reason)
+
+
+def test_a_curve_with_a_decision(config: Config, finished: Path) -> None:
+    """The releases of the curve and those that are named, as the function rates them; what is published stays."""
+    releases = {"pairs": ["A*B", "B*C"], "too much": ["A*B*C*D*E*F"]}
+    users = {
+        "intruders": [
+            {"thresholds": {0.2: 0.5, 0.3: 0.5}, "agency": {"right": 1.0, "wrong": 0.25}},
+            {"law": "uniform"},
+        ],
+        "scientists": [{"loss": "absolute", "weight": 2.0}],
+    }
+    curve = {"min_width": [6, 10], "methods": ["ordered"], "decision": {**users, "releases": releases}}
+    build = built(config(curve=curve))
+    rated = {one.name: one for one in read_points(RatedRelease, build.folder.stage("curve"))}
+    assert [*rated] == [*(f"ordered, small count 2, min width {width}" for width in (10, 6)), *releases]
+    assert (rated["too much"].risk, rated["too much"].reason) == (None, "the criteria of risk do not allow it")
+    found = {width: find_release(CZECH_CSV, min_width=width) for width in (10, 6)}
+    expected = decide(CZECH_CSV, {"10": found[10], "6": found[6], "pairs": releases["pairs"]}, **users)
+    assert [replace(one, name="") for one in expected] == [replace(one, name="") for one in list(rated.values())[:3]]
+    assert [one.name for one in rated.values() if one.is_chosen] == ["ordered, small count 2, min width 6"]
+    report = report_of(build)
+    assert re.search(r"too much.*not chosen: the criteria of risk do not allow it", report)
+    assert contents(build.folder.stage("release")) == contents(finished)
+    plain = open_build(config(curve={**curve, "decision": None}))
+    assert rekeyed(plain, build) == ["curve", "confidential"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "message"),
+    [
+        (
+            {"intruders": [{"targets": {"A=no": 1.0}}]},
+            r"curve\.decision: intruders\.0\.targets: 'A=no' is no cell of the table",
+        ),
+        ({"releases": {"one": ["A*G"]}}, r"curve\.decision: releases\.one: .*'G'"),
+    ],
+)
+def test_a_decision_about_other_tables_is_refused_at_once(
+    config: Config, decision: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(config(curve={"min_width": [6], "decision": decision}))
 
 
 def test_a_simulatable_build(config: Config) -> None:
