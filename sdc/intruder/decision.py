@@ -141,7 +141,7 @@ class ReleaseRating:
             for key, cells in self._cells.items():
                 likely = posterior(self._table, known, key[0], cells, executor=self._executor)
                 found[key], is_sampled = likely.cells, is_sampled or not likely.exact
-        except ReleaseError as error:
+        except (InputError, ReleaseError) as error:
             return _refused(known, str(error))
 
         def mean(users: Sequence[_Sought[UserOf]], of: Callable[[UserOf, CellLaws], Floats]) -> float:

@@ -95,7 +95,29 @@ def _of_small_cells(
     )
 
 
+def _decision(_: Sources) -> Value:
+    """Risk by thresholds, and the utility, of the small cells; the law is that of table 4."""
+    laws = {**{f"risk at {t}": {t: 1.0} for t in (0.45, 0.5, 0.6)}, "risk over these": {0.45: 0.5, 0.5: 0.3, 0.6: 0.2}}
+    scientists = [{"targets": "at-risk", "loss": "wrong"}]
+    found = {
+        name: api.decide(DELAWARE, {"it": DELAWARE_RELEASE}, intruders=[{"thresholds": law}], scientists=scientists)[0]
+        for name, law in laws.items()
+    }
+    utility = next(iter(found.values())).utility
+    return {**{name: round(one.risk or 0.0, 4) for name, one in found.items()}, "utility": utility or 0.0}
+
+
 ITEMS = (
+    Item(
+        "dft-decision",
+        "DFT",
+        "section 3, (1) and (2)",
+        "Risk of an intruder who claims small counts above a threshold, fixed or one of three with probabilities .5, "
+        ".3 and .2, and utility for a scientist who loses 1 by each wrong guess; by the probabilities of table 4.",
+        {"risk at 0.45": 0.75, "risk at 0.5": 0.25, "risk at 0.6": 0.0, "risk over these": 0.45, "utility": -0.25},
+        _decision,
+        within=1e-9,
+    ),
     Item(
         "dft-table-1",
         "DFT",

@@ -23,6 +23,7 @@ AGREES = {
     *("kdsf-cps-4", "dks-theorem-1", "df-theorem", "dks-branches", "dks-table-1", "dks-table-1-program"),
     *("dks-shuttle", "dks-proposition-1"),
     *("dks-graphs", "dft-table-1", "dft-table-4", "cacm-query-space", "cacm-criterion", "cacm-one-step"),
+    "dft-decision",
 }
 DIFFERS = {
     "kdsf-table-3": "letters of the printed table are those of the data in reverse",

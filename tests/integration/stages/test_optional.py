@@ -115,7 +115,7 @@ def test_a_curve_with_a_decision(config: Config, finished: Path) -> None:
     users = {
         "intruders": [
             {"thresholds": {0.2: 0.5, 0.3: 0.5}, "agency": {"right": 1.0, "wrong": 0.25}},
-            {"law": "uniform"},
+            {"thresholds": {0.5: 1.0}, "weight": 0.5},
         ],
         "scientists": [{"loss": "absolute", "weight": 2.0}],
     }
