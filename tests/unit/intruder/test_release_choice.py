@@ -281,3 +281,11 @@ def test_bad_config(tmp_path: Path, decision: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_config(file)
     assert re.search(message, str(caught.value))
+
+
+def test_a_config_with_a_decision_asks_for_a_posterior(tmp_path: Path) -> None:
+    file = tmp_path / "build.yaml"
+    table = "table: {path: t.csv, weight: w}"
+    file.write_text(f"name: small\n{table}\nrisk: {{min_width: 3}}\ncurve: {{min_width: [3], decision: {{}}}}\n")
+    with pytest.raises(ConfigError, match="posterior laws use counts alone"):
+        read_config(file)
