@@ -47,18 +47,40 @@ def inner(function: Function) -> Function:
     return _compiled(function, **bare)
 
 
+def inlined(function: Function) -> Function:
+    """Make a kernel part of those that call it, rather than compile it alone.
+
+    Numba optimises a kernel with all that it calls. Long kernels in the middle of chains of calls would be optimised
+    again for each link of the chain.
+    """
+    return cast(Function, numba.njit(inline="always")(function))
+
+
 def _compiled(function: Function, **bare: Any) -> Function:
     if (folder := cache_folder()) is None:  # each process compiles for itself; `no_cache` reports it
         _without_place.append(function.__name__)
-        return cast(Function, numba.njit(nogil=True, **bare)(function))
+        alone: Any = numba.njit(nogil=True, **bare)(function)
+        alone.compile = _by_types(alone.compile)
+        return cast(Function, alone)
     settings = cast(Any, numba.config)
     others, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # the cache of other packages stays
     try:
         dispatcher: Any = numba.njit(nogil=True, cache=True, **bare)(function)
     finally:
         settings.CACHE_DIR = others
-    dispatcher.compile = _in_turn(dispatcher.compile, folder, f"{function.__module__}.{function.__qualname__}")
+    in_turn = _in_turn(dispatcher.compile, folder, f"{function.__module__}.{function.__qualname__}")
+    dispatcher.compile = _by_types(in_turn)
     return cast(Function, dispatcher)
+
+
+def _by_types(compile_it: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Compile for types alone: Numba compiles a kernel again for each constant that another passes to it."""
+
+    def compile_by_types(signature: Any) -> Any:
+        types = tuple(map(numba.types.unliteral, signature)) if isinstance(signature, tuple) else signature
+        return compile_it(types)
+
+    return compile_by_types
 
 
 # The cache

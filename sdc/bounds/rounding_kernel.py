@@ -134,7 +134,7 @@ def rounded(x: Reals, effect: Effects, following: Reals, owed: Reals, steps: int
         j, change = _best_move(counts, gains, waiting, step)
         if j >= 0:
             for e in range(columns[0][j], columns[0][j + 1]):
-                i = columns[1][e]
+                i = int(np.int64(columns[1][e]))
                 _note(gains, rows, i, left[i], -weights[i])
                 left[i] -= change * np.int64(columns[2][e])
                 _note(gains, rows, i, left[i], weights[i])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -353,44 +353,27 @@ class _Walker:
 
     def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> Shifted:
         """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
-
-        def run(piece: slice, used: Ints, found: Ints, cells: Ints, by: Ints) -> Ints:
-            rows = TRIES[tries.start : tries.stop]
-            walk_kernel.shift(self._work, keys[piece], changes[piece], rows, used, found, cells, by)
-            gone, of = np.zeros(len(used), np.int64), np.repeat(np.arange(len(used)), np.diff(found))
-            own = cells[: found[-1]] == keys[piece][of]
-            gone[of[own]] = by[: found[-1]][own]
-            return gone
-
-        return self._in_pieces(nodes, run)
+        return self.shifted_suppressed(np.zeros(0, np.int64), np.zeros(0, np.int64), keys, changes, nodes, tries)
 
     def shifted_suppressed(
         self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: Ints, tries: range
     ) -> Shifted:
-        """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]]."""
+        """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]].
 
-        def run(piece: slice, used: Ints, found: Ints, cells: Ints, by: Ints) -> Ints:
-            asked = begin[piece.start : piece.stop + 1], keys, places[piece], changes[piece]
-            gone = np.zeros(len(used), np.int64)
-            walk_kernel.shift_suppressed(
-                self._work, *asked, TRIES[tries.start : tries.stop], used, found, gone, cells, by
-            )
-            return gone
-
-        return self._in_pieces(nodes, run)
-
-    def _in_pieces(self, nodes: Ints, run: Callable[[slice, Ints, Ints, Ints, Ints], Ints]) -> Shifted:
-        """What a kernel writes of some cells at a time; `run` calls it, and returns how far each was moved."""
-        parts = list[Shifted]()
-        for begin in range(0, max(1, len(nodes)), CELLS_AT_ONCE):
-            piece = slice(begin, begin + CELLS_AT_ONCE)
+        Cells, where `begin` is empty.
+        """
+        parts, rows = list[Shifted](), TRIES[tries.start : tries.stop]
+        for first in range(0, max(1, len(places)), CELLS_AT_ONCE):
+            piece = slice(first, first + CELLS_AT_ONCE)
             used = np.maximum(nodes[piece], 0)
-            found, (cells, by) = np.zeros(len(used) + 1, np.int64), np.empty((2, len(used) * MAX_CHANGED), np.int64)
-            gone = run(piece, used, found, cells, by)
+            found, gone = np.zeros(len(used) + 1, np.int64), np.zeros(len(used), np.int64)
+            cells, by = np.empty((2, len(used) * MAX_CHANGED), np.int64)
+            asked = begin[piece.start : piece.stop + 1], keys, places[piece], changes[piece], rows
+            walk_kernel.shift(self._work, *asked, used, found, gone, cells, by)
             moved = np.flatnonzero(np.diff(found))
             start = np.concatenate([found[:1], found[1:][moved]])
             differences = Differences(start, self._schema.keys.unpack(cells[: found[-1]]), by[: found[-1]].copy())
-            parts.append(Shifted(differences, begin + moved, gone, used))
+            parts.append(Shifted(differences, first + moved, gone, used))
         rest = (np.concatenate(own) for own in zip(*(part[1:] for part in parts), strict=True))
         return Shifted(Differences.concatenated([part.differences for part in parts]), *rest)
 

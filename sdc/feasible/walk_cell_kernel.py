@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -230,13 +230,13 @@ def _smallest_total(table: TrueTable, codes: Ints, enough: int) -> int:
         at = total[e]
         for m in range(part[e], part[e + 1]):
             at += shares[reach[m] + codes[parts[m]]]
-        smallest = min(smallest, int(totals[at]))
+        smallest = min(smallest, int(np.int64(totals[at])))  # unsigned beside signed would be a float
         if smallest <= enough:
             break
     return smallest
 
 
-@inner
+@inlined
 def _weight(table: TrueTable, key: Key, count: int) -> int:
     """How hard it is to give the cell a record: the fewer occupied cells are near it, and the smaller its totals."""
     sizes, strides, keys, counts = table.sizes, table.strides, table.keys, table.counts
@@ -280,13 +280,13 @@ def _weigh(table: TrueTable, key: Key) -> None:
         whose[place] = key
 
 
-@inner
+@inlined
 def _kept(table: TrueTable, key: Key) -> int:
     """What is kept of a cell of the true table."""
     place = _kept_at(table.weighed, table.whose, key)
     if not _is_kept(table.weighed, table.whose, place, key):
         _weigh(table, key)
-    return int(table.weighed[place])
+    return int(np.int64(table.weighed[place]))
 
 
 # Changes
@@ -310,7 +310,7 @@ def price_of_true(weighed: npt.NDArray[np.uint8], whose: Ints, key: Key, up: boo
     place = _kept_at(weighed, whose, key)
     if not _is_kept(weighed, whose, place, key):
         return UNKNOWN
-    kept = int(weighed[place])
+    kept = int(np.int64(weighed[place]))
     if kept >= 2 * FORBIDDEN:
         return 2 * NEVER  # whatever else is repaired
     return 0 if up or kept & 1 else kept >> 1
@@ -363,7 +363,7 @@ def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None
 # Sub-tables in part
 
 
-@inner
+@inlined
 def _places(work: WalkWork, part: int, key: Key, flipped: int, steps: Ints, places: Ints) -> bool:
     """Where the corners of a move are in a sub-table in part; False where its changes cancel there."""
     place_of, sizes, strides = work.place_of, work.table.sizes, work.table.strides
@@ -450,7 +450,7 @@ def begun_suppressed(work: WalkWork, key: Key, up: bool) -> tuple[Ints, Ints, In
     return corners, costs, ways
 
 
-@inner
+@inlined
 def _move_suppressed(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool) -> None:
     """Counts the changes of a move in the sub-tables in part."""
     places = np.empty(1 << MAX_FLIPS, np.int64)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
@@ -357,7 +357,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
 # The walk
 
 
-@inner
+@inlined
 def _begin(work: WalkWork, target: Key, by: int) -> int:
     """Back at the true table, with the target alone wrong: where it is."""
     restore(work)
@@ -373,7 +373,7 @@ def _has_room(work: WalkWork, done: int, moves: int) -> bool:
     return bool(done + moves <= MAX_TRAIL and work.filled[0] + (moves << MAX_FLIPS) <= MAX_CHANGED)
 
 
-@inner
+@inlined
 def _step(work: WalkWork, place: int, now: int, largest: int, most: int, done: int) -> bool:
     """Mends a wrong cell by the cheapest move, which is written down; False where there is none."""
     key, state, best, move = work.changed[place], work.state, work.best, work.trail[done]
@@ -394,7 +394,7 @@ def _step(work: WalkWork, place: int, now: int, largest: int, most: int, done: i
     return True
 
 
-@inner
+@inlined
 def _go_back(work: WalkWork, done: int, to: int) -> int:
     for at in range(done - 1, to - 1, -1):
         move = work.trail[at]
@@ -411,7 +411,7 @@ def _gone(work: WalkWork, goal: int, by: int) -> int:
     return int(gone) if 0 < gone <= abs(by) else 0
 
 
-@inner
+@inlined
 def _repeat(work: WalkWork, goal: int, by: int, begun: int, done: int) -> int:
     """The moves from `begun` on once more and more, while the target gets farther: no search. The trail's length."""
     moves = done - begun
@@ -428,7 +428,7 @@ def _repeat(work: WalkWork, goal: int, by: int, begun: int, done: int) -> int:
     return done
 
 
-@inner
+@inlined
 def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: int, done: int) -> bool:
     """The cheapest move of a cell that changes the place too, which is written down; False where there is none."""
     best, move = work.best, work.trail[done]
@@ -445,7 +445,7 @@ def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: i
     return True
 
 
-@inner
+@inlined
 def _repair_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
     """A move of a changed cell back, in a place that is changed and must not be; False where there is none."""
     number = work.filled[CHANGED]
@@ -467,7 +467,7 @@ def _repair_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
     return False
 
 
-@inner
+@inlined
 def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: int) -> int:
     """How far the target was changed with no count wrong; where that is, the walk ends."""
     goal, reached, length, done = _begin(work, target, by), 0, 0, 0
@@ -504,35 +504,10 @@ def _write(work: WalkWork, keys: Ints, changes: Ints, begin: int) -> int:
     return begin
 
 
-@kernel
-def shift(
-    work: WalkWork, targets: Ints, wanted: Ints, tries: Ints, nodes: Ints, found: Ints, keys: Ints, by: Ints
-) -> None:
-    """Changes (n,) targets by what is wanted of each, or as far as one of the tries gets, each from the true table.
-
-    tries     (tries, 3): its number, steps, axes of a block
-    nodes     (n,) that may be used; afterwards those that were
-    found     (n + 1,) target i has the entries found[i]:found[i + 1] of the (n * MAX_CHANGED,) keys and their changes
-    """
-    for t in range(len(targets)):
-        most, reached = nodes[t] * LOOKUPS, 0
-        work.looked[0] = 0
-        found[t + 1] = found[t]
-        for row in range(len(tries)):
-            if reached == abs(wanted[t]) or work.looked[0] >= most:
-                break
-            # of the target and the try alone, so that cells may be cut into units anywhere
-            work.random[0] = (targets[t] + 1) * SCATTER + tries[row, 0] * TERM
-            got = _walk(work, targets[t], wanted[t], tries[row, 1], tries[row, 2], most)
-            if got > reached:
-                reached, found[t + 1] = got, _write(work, keys, by, found[t])
-        nodes[t] = -(-work.looked[0] // LOOKUPS)
-
-
 # Cells of a sub-table in part
 
 
-@inner
+@inlined
 def _walk_suppressed(work: WalkWork, cells: Ints, place: int, by: int, steps: int, largest: int, most: int) -> int:
     """How far the count of a cell of a sub-table in part was changed, by moves of its cells and what mends these."""
     restore(work)
@@ -561,12 +536,15 @@ def _walk_suppressed(work: WalkWork, cells: Ints, place: int, by: int, steps: in
     return int(reached)
 
 
+# All walks
+
+
 @kernel
-def shift_suppressed(
+def shift(
     work: WalkWork,
     begin: Ints,
     cells: Ints,
-    places: Ints,
+    targets: Ints,
     wanted: Ints,
     tries: Ints,
     nodes: Ints,
@@ -575,19 +553,30 @@ def shift_suppressed(
     keys: Ints,
     by: Ints,
 ) -> None:
-    """As `shift`, of (n,) places in sub-tables in part; a walk begins with one of cells[begin[i]:begin[i + 1]].
+    """Changes (n,) targets by what is wanted of each, or as far as one of the tries gets, each from the true table.
 
-    gone  (n,) how far each was changed
+    begin     empty: targets are cells. Else they are places in sub-tables in part, and a walk to change target i begins
+              with one of cells[begin[i]:begin[i + 1]]
+    tries     (tries, 3): its number, steps, axes of a block
+    nodes     (n,) that may be used; afterwards those that were
+    found     (n + 1,) target i has the entries found[i]:found[i + 1] of the (n * MAX_CHANGED,) keys and their changes
+    gone      (n,) how far each was changed
     """
-    for t in range(len(places)):
+    # one kernel for both, since each would be compiled with all that a walk calls
+    for t in range(len(targets)):
         most = nodes[t] * LOOKUPS
         work.looked[0], found[t + 1], gone[t] = 0, found[t], 0
-        own = cells[begin[t] : begin[t + 1]]
+        own = cells[begin[t] : begin[t + 1]] if len(begin) else targets[t : t + 1]
         for row in range(len(tries)):
             if gone[t] == abs(wanted[t]) or work.looked[0] >= most or len(own) == 0:
                 break
-            work.random[0] = (places[t] + 1) * SCATTER + tries[row, 0] * TERM
-            got = _walk_suppressed(work, own, places[t], wanted[t], tries[row, 1], tries[row, 2], most)
+            # of the target and the try alone, so that cells may be cut into units anywhere
+            work.random[0] = (targets[t] + 1) * SCATTER + tries[row, 0] * TERM
+            steps, largest = tries[row, 1], tries[row, 2]
+            if len(begin):
+                got = _walk_suppressed(work, own, targets[t], wanted[t], steps, largest, most)
+            else:
+                got = _walk(work, targets[t], wanted[t], steps, largest, most)
             if got > gone[t]:
                 gone[t], found[t + 1] = got, _write(work, keys, by, found[t])
         nodes[t] = -(-work.looked[0] // LOOKUPS)

@@ -210,7 +210,7 @@ def _note(values: Ints, occupied: Ints, where: Ints, at: Ints, size: int) -> Non
 @inner
 def below(state: State, limit: int) -> int:
     """A uniform integer below the limit (at most 2^31), up to 2^-32."""
-    return int(((next_bits(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32))
+    return int(np.int64(((next_bits(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)))
 
 
 @inner

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 MarginalCounts: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else int64
@@ -172,7 +172,7 @@ def _forget_moves(work: ChainWork, u: int, v: int, common: int, added: bool) -> 
             work.status[pair] = UNKNOWN
 
 
-@inner
+@inlined
 def _draw_move(work: ChainWork) -> int:
     """One of the legal moves, all with the same probability: pairs are drawn until one is legal."""
     # Drawing again needs no list of the legal moves, which each accepted one would change; and a status is worked out
@@ -185,7 +185,7 @@ def _draw_move(work: ChainWork) -> int:
             return pair
 
 
-@inner
+@inlined
 def _toggle(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: bool) -> None:
     """The graph with the edge added or deleted: terms, legal moves, value and fingerprint."""
     u, v = work.first[pair], work.second[pair]
@@ -319,7 +319,7 @@ def _rows(work: ChainWork, u: int, v: int, common: int) -> tuple[int, int, int, 
     return whole, rest, one, other
 
 
-@inner
+@inlined
 def _try_addition(work: ChainWork, pair: int, required: int, temperature: float) -> int:
     """One proposal to add an edge: it is taken where all widths allow, and the caller."""
     # weights are above 0, so that an addition never loses value and Metropolis always accepts it; where the caller
@@ -337,7 +337,7 @@ def _try_addition(work: ChainWork, pair: int, required: int, temperature: float)
     return _taken(work, pair, rows, True, temperature)
 
 
-@inner
+@inlined
 def _delete(work: ChainWork, pair: int, temperature: float) -> int:
     """Deletes an edge, where the caller allows it."""
     # no width is tested: with less public no interval is narrower
@@ -384,7 +384,7 @@ def _accepts(work: ChainWork, loss: float, temperature: float) -> bool:
     return bool(loss <= 0 or (temperature > 0 and _uniform(work) < np.exp(-loss / temperature)))
 
 
-@inner
+@inlined
 def _may_delete(work: ChainWork, pair: int, temperature: float) -> bool:
     """Whether a deletion is accepted, or the caller has to be asked what it loses."""
     u, v = work.first[pair], work.second[pair]
