@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 
 PANEL, STRIP = 32, 256  # rows and columns that stay in a core's nearest cache; the first is a multiple of 8
 
@@ -52,7 +52,7 @@ def _factorise_panel(matrix: Reals, least: Reals, begin: int, end: int) -> None:
             own[0] = np.inf
 
 
-@inner
+@inlined
 def _take_off(matrix: Reals, begin: int, end: int) -> None:
     """Subtract a panel's rows from all following rows: for two rows eight products at once."""
     rows = len(matrix)

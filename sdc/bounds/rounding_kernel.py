@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 
 SMALL = 10.0  # records; larger dependent cells rarely become negative by rounding the others
 
@@ -92,7 +92,7 @@ def exchange(effect: Effects, owed: Reals, free: Codings, following: Codings, x:
             free[chosen], following[i] = following[i], free[chosen]
 
 
-@inner
+@inlined
 def _pivot(effect: Effects, owed: Reals, weights: Reals, i: int, j: int) -> None:
     """following = owed - effect @ free, solved for free j instead of following i, where effect[i, j] is 1 or -1."""
     one = effect[i, j]
@@ -149,7 +149,7 @@ def rounded(x: Reals, effect: Effects, following: Reals, owed: Reals, steps: int
     return counts, left
 
 
-@inner
+@inlined
 def _rows(effect: Effects) -> Entries:
     """The positions and values of the non-zero entries of each row, and where they begin."""
     start = np.zeros(len(effect) + 1, np.int64)
@@ -165,7 +165,7 @@ def _rows(effect: Effects) -> Entries:
     return start, of, values
 
 
-@inner
+@inlined
 def _turned(rows: Entries, columns: int) -> Entries:
     start = np.zeros(columns + 1, np.int64)
     for j in rows[1]:
@@ -186,7 +186,7 @@ def _take(left: Codings, columns: Entries, j: int, change: int) -> None:
         left[columns[1][e]] -= change * np.int64(columns[2][e])
 
 
-@inner
+@inlined
 def _rounded_one_by_one(x: Reals, columns: Entries, following: Reals) -> Codings:
     """Round down or up, whichever leaves the smaller squared error of the dependent cells, relative to their size."""
     counts = np.empty(len(x), np.int64)

@@ -207,7 +207,8 @@ def advance(
             depth -= 1
             continue
         below = depth + 1
-        lower[below], upper[below] = lower[depth], upper[depth]
+        for v in range(lower.shape[1]):  # an assignment of whole rows takes seconds to compile
+            lower[below, v], upper[below, v] = lower[depth, v], upper[depth, v]
         lower[below, i] = upper[below, i] = value
         length = 0
         if settled[depth]:
@@ -225,7 +226,8 @@ def advance(
             # all cells fixed and no equation contradicts: with points for intervals each of them holds, so this is a
             # table
             if free < 0:
-                buffer[found] = lower[below, :cells]
+                for v in range(cells):
+                    buffer[found, v] = lower[below, v]
                 found += 1
             else:
                 depth = below

@@ -202,6 +202,22 @@ def draw(random: Ints, below: int) -> int:
 
 
 @inner
+def copy(target: Ints, source: Ints) -> None:
+    """Copies all of the source. An assignment to a slice takes seconds to compile, for the message of its check."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@inner
+def largest_of(values: Ints) -> int:
+    """The largest of some positive numbers; NumPy's `max` takes a second to compile."""
+    largest = 0
+    for i in range(len(values)):
+        largest = max(largest, values[i])
+    return largest
+
+
+@inner
 def codes_of(key: Key, sizes: Ints, strides: Ints) -> Ints:
     codes = np.empty(len(sizes), np.int64)
     for v in range(len(codes)):
@@ -445,7 +461,9 @@ def begun_suppressed(work: WalkWork, key: Key, up: bool) -> tuple[Ints, Ints, In
     """`corners`, `costs` and `ways` of `price_of_shown` for a cell of which nothing is flipped yet."""
     parts = len(work.place_of)
     corners, costs = np.empty((parts, 1 << MAX_FLIPS), np.int64), np.empty((MAX_FLIPS + 1, parts), np.int64)
-    corners[:, 0], ways = places_of(work, key), np.zeros(parts, np.int64)
+    places, ways = places_of(work, key), np.zeros(parts, np.int64)
+    for part in range(parts):
+        corners[part, 0] = places[part]
     price_of_shown(work.shown, work.room, work.moved, work.filled[EASED], corners, costs, ways, 0, up)
     return corners, costs, ways
 

@@ -55,8 +55,10 @@ from sdc.feasible.walk_cell_kernel import (
     apply,
     begun_suppressed,
     codes_of,
+    copy,
     draw,
     enter,
+    largest_of,
     places_of,
     price_anew,
     price_of_changed,
@@ -93,7 +95,7 @@ def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
     changed, state, table = work.changed, work.state, work.table
     weighed, whose, free = table.weighed, table.whose, len(table.patterns) == 0
     sizes, strides = table.sizes, table.strides
-    near = np.empty((len(sizes), sizes.max()), np.int64)
+    near = np.empty((len(sizes), largest_of(sizes)), np.int64)
     for v in range(len(own)):
         for other in range(sizes[v]):
             corner = key + (other - own[v]) * strides[v]
@@ -182,7 +184,7 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
         if is_whole:
             least = cost
             work.best[0] = d + 1
-            work.best[1 : d + 2] = step[: d + 1]
+            copy(work.best[1:], step[: d + 1])
             continue
         d += 1
         stack[d, 0], stack[d, 1], stack[d, 3], stack[d, 4] = child, 0, 0, cost
@@ -226,7 +228,7 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
     # next axis, how many of its categories were looked at, axes flipped, steps, what separates
     stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)
     d = found = looked = 0
-    turn = draw(random, 1 << 20) if sizes.max() > MAX_DEEPER else 0
+    turn = draw(random, 1 << 20) if largest_of(sizes) > MAX_DEEPER else 0
     while d >= 0:
         v, seen = stack[d, 0], stack[d, 1]
         if v == len(own):
@@ -336,7 +338,9 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
             continue
         kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
         if suppressed and leads[at, 0] == NEVER:
-            leads[at] = places_of(work, key + step[d]) - placed[:, 0]
+            led = places_of(work, key + step[d])
+            for part in range(len(led)):
+                leads[at, part] = led[part] - placed[part, 0]
         if kept == 0:
             if suppressed:
                 cost += price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d + 1, True)
@@ -344,7 +348,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
                     continue
             least = cost
             work.best[0] = d + 1
-            work.best[1 : d + 2] = step[: d + 1]
+            copy(work.best[1:], step[: d + 1])
         elif d + 1 < MAX_BLOCKS and kept <= sets.shape[1]:
             d += 1
             stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3] = at + 1, stack[d - 1, 1] | flips[at, 0], cost, kept
@@ -359,8 +363,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
 
 @inlined
 def _begin(work: WalkWork, target: Key, by: int) -> int:
-    """Back at the true table, with the target alone wrong: where it is."""
-    restore(work)
+    """From the true table to one with the target alone wrong: where it is."""
     goal = enter(work, target)
     work.state[goal, LOW] = work.state[goal, HIGH] = work.state[goal, TRUE] + by
     work.state[goal, WRONG], work.wrong[0], work.filled[1] = 0, goal, 1
@@ -389,7 +392,7 @@ def _step(work: WalkWork, place: int, now: int, largest: int, most: int, done: i
             at = work.wrong[i]
             state[at, WEIGHT] = min(state[at, WEIGHT] + 1, state[at, MOST])
     move[0], move[1], move[2] = key, best[0], up
-    move[3:] = best[1:]
+    copy(move[3:], best[1:])
     apply(work, key, best[0], move[3:], up, now + TABU_STEPS + draw(work.random, TABU_STEPS))
     return True
 
@@ -419,7 +422,7 @@ def _repeat(work: WalkWork, goal: int, by: int, begun: int, done: int) -> int:
         before = _gone(work, goal, by)
         for at in range(done, done + moves):
             move = work.trail[at]
-            move[:] = work.trail[at - moves]
+            copy(move, work.trail[at - moves])
             apply(work, move[0], move[1], move[3:], move[2] == 1, 0)
         if _gone(work, goal, by) <= before:
             _go_back(work, done + moves, done)
@@ -440,7 +443,7 @@ def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: i
     if cost >= NEVER:
         return False
     move[0], move[1], move[2] = key, best[0], up
-    move[3:] = best[1:]
+    copy(move[3:], best[1:])
     apply(work, key, best[0], move[3:], up, now + TABU_STEPS + draw(work.random, TABU_STEPS))
     return True
 
@@ -468,28 +471,50 @@ def _repair_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
 
 
 @inlined
-def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: int) -> int:
-    """How far the target was changed with no count wrong; where that is, the walk ends."""
-    goal, reached, length, done = _begin(work, target, by), 0, 0, 0
-    if work.state[goal, WEIGHT] >= FORBIDDEN:
-        return 0
+def _walk(
+    work: WalkWork, cells: Ints, target: int, by: int, of_suppressed: bool, steps: int, largest: int, most: int
+) -> int:
+    """How far the target was changed with no count wrong; where that is, the walk ends.
+
+    A target of a sub-table in part is a place there, changed by moves of its cells and what mends these.
+    """
+    up, reached, length, done, goal, gone = by > 0, 0, 0, 0, EMPTY, 0
+    restore(work)
+    if not of_suppressed:
+        goal = _begin(work, target, by)
+        if work.state[goal, WEIGHT] >= FORBIDDEN:
+            return 0
     for now in range(1, steps + 1):
         if work.looked[0] >= most or not _has_room(work, done, 1):
             break
         work.filled[EASED] = EASE - EASE * now // (steps + 1)
-        if work.filled[WRONGS] > 0:
+        if of_suppressed:
+            gone = work.moved[target] if up else -work.moved[target]
+        right = work.filled[WRONGS] + work.filled[BROKEN] == 0
+        if of_suppressed and gone < abs(by) and (right or gone <= reached):
+            if not _goal_step(work, cells[draw(work.random, len(cells))], target, up, now, most, done):
+                continue
+        elif work.filled[WRONGS] > 0:
             if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
                 break
         elif not _repair_suppressed(work, now, most, done):
             break
         done += 1
-        if _gone(work, goal, by) > reached:
-            done = _repeat(work, goal, by, length, done)
-            reached, length = _gone(work, goal, by), done
-        if work.filled[WRONGS] == 0 and work.filled[BROKEN] == 0:
-            break
+        if of_suppressed:
+            gone = work.moved[target] if up else -work.moved[target]
+            if work.filled[WRONGS] + work.filled[BROKEN] == 0:
+                if reached < gone <= abs(by):
+                    reached, length = gone, done
+                if gone >= abs(by):
+                    break
+        else:
+            if _gone(work, goal, by) > reached:
+                done = _repeat(work, goal, by, length, done)
+                reached, length = _gone(work, goal, by), done
+            if work.filled[WRONGS] + work.filled[BROKEN] == 0:
+                break
     _go_back(work, done, length)
-    return reached
+    return int(reached)
 
 
 @inner
@@ -502,41 +527,6 @@ def _write(work: WalkWork, keys: Ints, changes: Ints, begin: int) -> int:
             keys[begin], changes[begin] = work.changed[place], change
             begin += 1
     return begin
-
-
-# Cells of a sub-table in part
-
-
-@inlined
-def _walk_suppressed(work: WalkWork, cells: Ints, place: int, by: int, steps: int, largest: int, most: int) -> int:
-    """How far the count of a cell of a sub-table in part was changed, by moves of its cells and what mends these."""
-    restore(work)
-    up, reached, length, done = by > 0, 0, 0, 0
-    for now in range(1, steps + 1):
-        if work.looked[0] >= most or not _has_room(work, done, 1):
-            break
-        work.filled[EASED] = EASE - EASE * now // (steps + 1)
-        gone = work.moved[place] if up else -work.moved[place]
-        if gone < abs(by) and (work.filled[WRONGS] + work.filled[BROKEN] == 0 or gone <= reached):
-            if not _goal_step(work, cells[draw(work.random, len(cells))], place, up, now, most, done):
-                continue
-        elif work.filled[WRONGS] > 0:
-            if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
-                break
-        elif not _repair_suppressed(work, now, most, done):
-            break
-        done += 1
-        gone = work.moved[place] if up else -work.moved[place]
-        if work.filled[WRONGS] == 0 and work.filled[BROKEN] == 0:
-            if reached < gone <= abs(by):
-                reached, length = gone, done
-            if gone >= abs(by):
-                break
-    _go_back(work, done, length)
-    return int(reached)
-
-
-# All walks
 
 
 @kernel
@@ -562,7 +552,6 @@ def shift(
     found     (n + 1,) target i has the entries found[i]:found[i + 1] of the (n * MAX_CHANGED,) keys and their changes
     gone      (n,) how far each was changed
     """
-    # one kernel for both, since each would be compiled with all that a walk calls
     for t in range(len(targets)):
         most = nodes[t] * LOOKUPS
         work.looked[0], found[t + 1], gone[t] = 0, found[t], 0
@@ -572,11 +561,7 @@ def shift(
                 break
             # of the target and the try alone, so that cells may be cut into units anywhere
             work.random[0] = (targets[t] + 1) * SCATTER + tries[row, 0] * TERM
-            steps, largest = tries[row, 1], tries[row, 2]
-            if len(begin):
-                got = _walk_suppressed(work, own, targets[t], wanted[t], steps, largest, most)
-            else:
-                got = _walk(work, targets[t], wanted[t], steps, largest, most)
+            got = _walk(work, own, targets[t], wanted[t], len(begin) > 0, tries[row, 1], tries[row, 2], most)
             if got > gone[t]:
                 gone[t], found[t + 1] = got, _write(work, keys, by, found[t])
         nodes[t] = -(-work.looked[0] // LOOKUPS)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -94,7 +94,7 @@ def run(
     return accepted
 
 
-@inner
+@inlined
 def _list_move(start: Ints, places: Ints, changes: Ints, state: State, at: Ints, by: Ints) -> int:
     """Draw a move of the list and its multiple, or its inverse; return the number of changed cells."""
     move, bits = below(state, len(start) - 1), next_bits(state)
@@ -143,7 +143,7 @@ def _cube(
     return 1 << blocks
 
 
-@inner
+@inlined
 def _is_feasible(values: Ints, impossible: Flags, at: Ints, by: Ints, size: int) -> bool:
     feasible = True
     for k in range(size):

@@ -25,7 +25,7 @@ def match(group: Places, host: Places, pool: Places, start: Ints, state: State, 
     state    (1,) of the generator, splitmix64; advanced
     matched  (records,) filled with the new clique's cells
     """
-    left = np.diff(start)
+    left = start[1:] - start[:-1]
     for r in range(len(host)):
         g = group[host[r]]
         place = start[g] + below(state, left[g])

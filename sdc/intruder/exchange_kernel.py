@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 from sdc.intruder.chain_kernel import State, below, next_bits, uniform
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -110,7 +110,7 @@ def run(
     return accepted
 
 
-@inner
+@inlined
 def _together(state: State) -> int:
     """1, 2, 4, ..., each half as often as the one before."""
     bits, size = next_bits(state), 1
@@ -130,7 +130,7 @@ def _passed(giver: int, taker: int, step: int, records: Ints, following: Places,
     return r
 
 
-@inner
+@inlined
 def _exchange(r: int, s: int, first: int, last: int, lists: Places, places: Places) -> None:
     """Swap the records in the lists of the edges below, whose separators they exchanged."""
     for edge in range(first, last):
@@ -139,7 +139,7 @@ def _exchange(r: int, s: int, first: int, last: int, lists: Places, places: Plac
         places[edge, r], places[edge, s] = q, p
 
 
-@inner
+@inlined
 def _touch(
     x: int, y: int, step: int, size: int, radix: Ints, strides: Ints, hashed: Ints, slots: Ints, touched: Ints
 ) -> None:
@@ -231,7 +231,7 @@ def _begin(key: int, mask: int) -> int:
     return int(np.int64(high)) & mask
 
 
-@inner
+@inlined
 def _rebuild(hashed: Ints, slots: Ints) -> None:
     own_slots = slots[hashed[0] : hashed[0] + hashed[1] + 1]
     old = own_slots.copy()

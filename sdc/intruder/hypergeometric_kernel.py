@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import inlined, inner, kernel
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ def chains(
     return done
 
 
-@inner
+@inlined
 def _chain(
     of_cliques: Ints, of_separators: Ints, one: Ints, other: Ints, least: float, room: Floats
 ) -> tuple[int, int, int]:
@@ -102,7 +102,7 @@ def _matched(room: Floats, now: int, low: int, size: int, population: int, draws
     return _trimmed(room[1 - now], begin, end - begin + 1, least)
 
 
-@inner
+@inlined
 def _thinned(room: Floats, now: int, low: int, size: int, share: float, least: float) -> tuple[int, int]:
     """m' of Binomial(m, share), for m of the law so far; into the other half of the room."""
     room[1 - now, : low + size] = 0.0

@@ -136,8 +136,10 @@ def sweep(variables, depth, taken, start, up, cost, gap, code, numbers, finer, c
     group, node = np.empty(shape, np.int32), np.empty(shape, np.int32)
     count, least = np.empty(shape, np.int64), np.empty(shape, np.int64)
     spare, both = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    group[variables], node[variables] = 0, np.arange(cells)
-    count[variables], least[variables], spare[variables], both[variables] = numbers
+    for i in range(cells):  # an assignment of whole rows takes seconds to compile
+        group[variables, i], node[variables, i] = 0, i
+        count[variables, i], least[variables, i] = numbers[0, i], numbers[1, i]
+        spare[variables, i], both[variables, i] = numbers[2, i], numbers[3, i]
     rows = np.zeros(variables + 1, np.int64)
     rows[variables] = cells
     phase = np.zeros(variables + 1, np.int8)
