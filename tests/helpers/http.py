@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from sdc.config.server import ServerConfig
-from sdc.server.service.query_service import QueryService
+from sdc.server.service.service import Service
 from sdc.server.web.access import Access, Role, Signed
 from sdc.server.web.app import create_app
 from sdc.server.web.connections import Connections, connection_class
@@ -35,7 +35,7 @@ URL = "http://127.0.0.1"
 class Server:
     """An application with its service; `time` is what its clock shows."""
 
-    service: QueryService
+    service: Service
     settings: ServerConfig
     time: float = 0.0
     now: datetime = NOW
@@ -57,7 +57,7 @@ class Server:
         return TestClient(self.app, URL, headers=headers, client=(host, 50_000), follow_redirects=False)
 
 
-def server_of(service: QueryService, **settings: Any) -> Server:
+def server_of(service: Service, **settings: Any) -> Server:
     """A user of each role, and beside them the public unless `public` or `users` say otherwise."""
     limits = {"requests_a_minute": 1_000_000, **settings.pop("limits", {})}
     if "users" not in settings:
@@ -73,7 +73,7 @@ class Site(str):
 
 
 @contextmanager
-def serving(service: QueryService, **settings: Any) -> Iterator[Site]:
+def serving(service: Service, **settings: Any) -> Iterator[Site]:
     """A server for browsers, until the block ends."""
     server, signed = server_of(service, **settings), Signed(SECRET)
     with running(server.app) as url:

@@ -20,7 +20,6 @@ from sdc.risk.effort import Effort
 from sdc.server.service.audit import Standard
 from sdc.server.service.judge import Judge, one_way, surveyed
 from sdc.server.service.levels import levels_of
-from sdc.server.service.query_service import QueryService
 from sdc.server.service.rules import KEPT, SUPPRESSED, rules_of
 from sdc.server.service.service import Service
 from sdc.server.service.workers import Bench, Worker
@@ -93,7 +92,7 @@ def services_of(table: Table, folder: Path) -> Iterator[Callable[..., Service]]:
         yield lambda *rules: opened.enter_context(closing(open_service(table, folder, rules=rules)))
 
 
-def released(service: QueryService, subtable: SubTable, *, in_part: bool = False) -> None:
+def released(service: Service, subtable: SubTable, *, in_part: bool = False) -> None:
     """Ask for a sub-table until it is public: a busy machine decides after it has answered."""
     service.ask(subtable, "ada", in_part=in_part)
     wait_until(lambda: subtable in service.state.released or service.in_part(subtable) is not None)

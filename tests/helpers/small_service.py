@@ -7,9 +7,6 @@ from collections import Counter
 from concurrent.futures import Future
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from sdc.model import subtable as st
 from sdc.model.state import State, sub_tables
 from sdc.model.subtable import SubTable
@@ -21,17 +18,20 @@ from sdc.risk.verdict import Verdict
 from sdc.server.service.effect import Effect
 from sdc.server.service.judge import one_way
 from sdc.server.service.outcome import PUBLIC, PUBLIC_STATES, Outcome
-from sdc.server.service.query_service import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
+from sdc.server.service.service import Service
+from sdc.server.service.views import Explained, Moment, Reply, Request, Tally
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"
 
 
-class SmallService:
+class SmallService(Service):
     """Starts with the one-way sub-tables."""
 
+    public_id = "0" * 32
+
     def __init__(self, table: Table, criteria: Criteria) -> None:
-        self.title, self.schema, self.records, self.public_id = "Small", table.schema, table.total, "0" * 32
+        self.title, self.schema, self.records = "Small", table.schema, table.total
         self.texts = NO_TEXTS
         self.rules: tuple[str, ...] = ("myopic",)
         self._table, self._evaluator = table, unknowing(table, criteria)
@@ -81,9 +81,6 @@ class SmallService:
     def marginal(self, subtable: SubTable) -> Table | None:
         return self._table.marginal(subtable) if subtable in self.state.released and subtable else None
 
-    def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
-        return None
-
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         return [request for request, _, _ in self._told[::-1] if who in (None, request.owner)][:limit]
 
@@ -121,9 +118,6 @@ class SmallService:
         status = old.status(subtable)
         future.set_result(Effect(subtable, status, is_safe, released, unreleasable, newly, *frontiers, 1, 1))
         return future
-
-    def statuses(self) -> npt.NDArray[np.uint8]:
-        return self.state.statuses
 
     def tally(self) -> Tally:
         return Tally(Counter(request.decision for request, _, _ in self._told), {})

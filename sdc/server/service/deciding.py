@@ -6,11 +6,11 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from sdc.events import PROBLEM, SERVER, emit
 from sdc.feasible.proof import Proof
@@ -21,12 +21,11 @@ from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.verdict import Verdict
 from sdc.server.service.decision import BY_CRITERION, Decision, Past
 from sdc.server.service.intake import Queue, after
-from sdc.server.service.judge import FoundSuppression
+from sdc.server.service.judge import Finding, FoundSuppression
 from sdc.server.service.log import RequestLog
 from sdc.server.service.outcome import Transition
-from sdc.server.service.query_service import Request
-from sdc.server.service.rules import Batch
-from sdc.server.service.workers import Seat, Worker
+from sdc.server.service.views import Request
+from sdc.server.service.workers import Answer, Seat, Worker
 
 MOST_TRIES = 3  # of a decision whose evidence did not last
 IDLE = 1.0  # seconds without a request
@@ -139,42 +138,49 @@ class Deciding(threading.Thread):
         """Decides a request that has no decision yet; again where something was released meanwhile."""
         begun = time.perf_counter()
         self._busy.discard(number)
-        while (asked := self._asked(number)) is not None:
-            request, state, past = asked
+        while (left := self._asked(number)) is not None:
+            request, state, past = left
             decision = self._decider.ask(Seat.decide, state, past, request.sub_table, request.who).result()
             is_new = decision.finding is not None and self._tries[number] < MOST_TRIES
             if decision.transition is Transition.UNPROVEN and is_new:
-                self._certify(request, state)
+                self._tries[number] += 1
+                self._look_longer(request, state, Seat.certify, partial(self._certified, request, state))
                 break
             if request.in_part and decision.transition in BY_CRITERION:
-                decision = self._decide_in_part(request, past, decision)
+                asked = past, request.sub_table, request.who, decision, self._found.get(number)
+                decision = self._decider.ask(Seat.decide_in_part, *asked).result()
                 if decision.transition is Transition.NOT_IN_PART and self._parts_tried[number] < MOST_TRIES:
-                    self._find_in_part(request, decision.state)
+                    self._parts_tried[number] += 1
+                    take = partial(self._found_in_part, number)
+                    self._look_longer(request, decision.state, Seat.find_in_part, take)
                     break
-            if self._stored(decision.lasting(request.sub_table), request, state, 1000 * (time.perf_counter() - begun)):
+            milliseconds = 1000 * (time.perf_counter() - begun)
+            if self._stored(state, [(request, decision.lasting(request.sub_table))], milliseconds, waited=False):
                 self._found.pop(number, None)
                 break
         self._waiting.tell_early(number)
-
-    def _decide_in_part(self, request: Request, past: Past, whole: Decision) -> Decision:
-        found = self._found.get(request.number)
-        return self._decider.ask(Seat.decide_in_part, past, request.sub_table, request.who, whole, found).result()
 
     def _asked(self, number: int) -> tuple[Request, State, Past] | None:
         """A request without a decision, and what comes before it; None where it has one."""
         with self._log.still() as projection:
             return (projection.requests[number], *self._log.before()) if number in projection.pending else None
 
-    def _stored(self, decision: Decision, request: Request, state: State, milliseconds: float) -> bool:
-        """Whether the decision is stored; not where what it rests on has changed."""
+    def _stored(
+        self, state: State, decided: Sequence[tuple[Request, Decision]], milliseconds: float = 0.0, *, waited: bool
+    ) -> bool:
+        """Whether the decisions are stored; not where there are others by now, or what they rest on has changed.
+
+        waited  of requests that waited for a round
+        """
         with self._log.turn() as turn:
-            projection = self._log.projection
-            if request.number not in projection.pending:
-                return True
-            if projection.state.version != state.version:
+            known, projection = self._log.projection.state, self._log.projection
+            left = projection.waiting if waited else projection.pending
+            if known.version != state.version or any(request.number not in left for request, _ in decided):
                 return False
-            turn.decide_from(projection.state, decision, request, milliseconds)
-        self._is_stale |= decision.transition in (Transition.SAFE, Transition.SAFE_IN_PART)
+            for request, decision in decided:
+                turn.decide_from(known, decision, request, milliseconds)
+                known = decision.state.knowing(known.unreleasable, known.undecided)
+        self._is_stale |= any(one.transition in (Transition.SAFE, Transition.SAFE_IN_PART) for _, one in decided)
         return True
 
     # Rounds
@@ -185,95 +191,46 @@ class Deciding(threading.Thread):
             with self._log.still() as projection:
                 requests = [projection.requests[number] for number in projection.waiting]
                 state, past = self._log.before()
-            interest = Counter(request.sub_table for request in requests)
-            chosen = self._decider.ask(Seat.round, state, interest).result()
-            found = list(self._of_round(state, past, requests, chosen))
-            if self._stored_together(state, found):
-                return len(found)
-
-    def _of_round(
-        self, state: State, past: Past, requests: list[Request], chosen: Sequence[SubTable]
-    ) -> Iterator[tuple[Request, Decision]]:
-        first = {request.sub_table: request for request in reversed(requests)}
-        for subtable in chosen:
-            who = first[subtable].who
-            decision = self._decider.ask(Seat.decide_in_round, state, past, subtable, who).result().lasting(subtable)
-            decision = self._in_part_of_round(first[subtable], past, decision)
-            state = decision.state
-            yield first[subtable], decision
-        decided_first = {first[subtable].number for subtable in chosen}
-        for request in requests:
-            if request.number not in decided_first:
-                transition = (
-                    Transition.ROUND_HAS_IT if request.sub_table in state.released else Transition.ROUND_HAS_OTHERS
-                )
-                decision = self._in_part_of_round(request, past, Decision(transition, Batch.name, state))
-                state = decision.state
-                yield request, decision
-
-    def _in_part_of_round(self, request: Request, past: Past, whole: Decision) -> Decision:
-        """Of a request that accepts suppressed cells."""
-        if not request.in_part or whole.transition not in BY_CRITERION:
-            return whole
-        asked = past, request.sub_table, request.who, whole
-        return self._decider.ask(Seat.decide_in_part_in_round, *asked).result()
-
-    def _stored_together(self, state: State, found: list[tuple[Request, Decision]]) -> bool:
-        with self._log.turn() as turn:
-            projection = self._log.projection
-            if projection.state.version != state.version or any(r.number not in projection.waiting for r, _ in found):
-                return False
-            for request, decision in found:
-                turn.decide_from(state, decision, request)
-                state = decision.state
-        self._is_stale |= bool(found)
-        return True
+            waiting = [(request.sub_table, request.who, request.in_part) for request in requests]
+            decided = self._decider.ask(Seat.round, state, past, waiting).result()
+            if self._stored(state, [(requests[place], decision) for place, decision in decided], waited=True):
+                return len(decided)
 
     # What takes long
 
-    def _certify(self, request: Request, state: State) -> None:
-        """Looks into it for longer, beside what is decided meanwhile, and then decides again."""
-        self._tries[request.number] += 1
+    def _look_longer(
+        self, request: Request, state: State, method: Callable[..., Answer], take: Callable[[Answer], None]
+    ) -> None:
+        """Looks into it beside what is decided meanwhile; `take` has what is found, and then it is decided again."""
         self._busy.add(request.number)
-        future = self._certifier.ask(Seat.certify, state, request.sub_table)
-        future.add_done_callback(lambda done: self._certified(done, request, state))
 
-    def _certified(self, done: Future[Any], request: Request, state: State) -> None:
-        number = request.number
-        if self._ends.is_set():
-            return  # it is pending still, and looked into after the next start
-        if done.cancelled() or done.exception() is not None:
-            # the next try decides without evidence: at worst it stays undecided
-            self._numbers.put(number)
-            return
-        finding, proof = done.result()
+        def done(found: Future[Answer]) -> None:
+            if self._ends.is_set():
+                return  # it is pending still, and looked into after the next start
+            # without an answer the next try decides without evidence: at worst it stays undecided
+            if not found.cancelled() and found.exception() is None:
+                take(found.result())
+            self._numbers.put(request.number)
+
+        self._certifier.ask(method, state, request.sub_table).add_done_callback(done)
+
+    def _certified(self, request: Request, state: State, found: tuple[Finding, Proof | None]) -> None:
+        finding, proof = found
         if proof is not None:
             # of a decider that dies just now nothing is learnt
             with suppress(BrokenProcessPool):
                 self._decider.ask(Seat.learn, proof, state.releasing(request.sub_table))
         else:
             # longer than this nobody looks; unsafe or undecided is found again at once, or answered as undecided
-            self._tries[number] = MOST_TRIES
+            self._tries[request.number] = MOST_TRIES
         if finding.verdict is Verdict.UNSAFE:
             self._know_unsafe(request.sub_table)
-        self._numbers.put(number)
 
-    def _find_in_part(self, request: Request, state: State) -> None:
-        """Looks for cells to suppress for longer, beside what is decided meanwhile, and then decides again."""
-        self._parts_tried[request.number] += 1
-        self._busy.add(request.number)
-        future = self._certifier.ask(Seat.find_in_part, state, request.sub_table)
-        future.add_done_callback(lambda done: self._found_in_part(done, request.number))
-
-    def _found_in_part(self, done: Future[FoundSuppression | str], number: int) -> None:
-        if self._ends.is_set():
-            return  # it is pending still, and looked into after the next start
-        if not done.cancelled() and done.exception() is None:
-            self._found[number] = done.result()
-        if isinstance(self._found.get(number), str):
+    def _found_in_part(self, number: int, found: FoundSuppression | str) -> None:
+        self._found[number] = found
+        if isinstance(found, str):
             # longer than this nobody looks
             self._parts_tried[number] = MOST_TRIES
-        self._numbers.put(number)
 
     def _know_unsafe(self, subtable: SubTable) -> None:
         try:

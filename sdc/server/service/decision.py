@@ -24,7 +24,7 @@ from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.search.simulatable import SimulatableSearch
-from sdc.server.service.effect import Effect, effect_in_part, effect_of
+from sdc.server.service.effect import Effect, effect_of
 from sdc.server.service.judge import Finding, FoundSuppression, Judge, surveyed
 from sdc.server.service.outcome import RequestState, Transition
 from sdc.server.service.rules import MYOPIC, Batch, Question, Rule, Simulatable
@@ -222,7 +222,7 @@ class Decider:
         value = (self.weights or Weights.equal(len(schema))).of_sub_table(part.view, schema)
 
         def effect() -> Effect:
-            return effect_in_part(judge, state, part.view, larger)
+            return effect_of(judge, state, part.view, larger=larger)
 
         return replace(question, effect=effect, weight=lambda: shown * float(value), gain=lambda: 0.0)
 

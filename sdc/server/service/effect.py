@@ -47,33 +47,24 @@ def effect_of(
     subtable: SubTable,
     candidates: Iterable[SubTable] | None = None,
     most: int | None = None,
+    *,
+    larger: State | None = None,
 ) -> Effect:
     """The effect under a state of up to 20 variables, exact of a small table.
 
     candidates  open sub-tables of a large table, in the order in which they are looked at, `most` of them at most: of
                 the others nothing is said
+    larger      what is public then, of a sub-table that is safe with suppressed cells; by default it goes out whole
     """
-    if (status := state.status(subtable)) is not Status.OPEN:
-        return _none(state, subtable, status)
-    verdict = judge.glance(state, subtable)
-    is_safe = None if verdict is Verdict.UNDECIDED else verdict is Verdict.SAFE
-    return _of(judge, state, subtable, state.releasing(subtable), is_safe, candidates, most)
-
-
-def effect_in_part(judge: Judge, state: State, subtable: SubTable, larger: State) -> Effect:
-    """The same of a sub-table that is safe with suppressed cells, with which what is public is larger."""
-    return _of(judge, state, subtable, larger, True)
-
-
-def _of(
-    judge: Judge,
-    state: State,
-    subtable: SubTable,
-    larger: State,
-    is_safe: bool | None,
-    candidates: Iterable[SubTable] | None = None,
-    most: int | None = None,
-) -> Effect:
+    status, is_safe = state.status(subtable), True if larger else None
+    if larger is None:
+        if status is not Status.OPEN:
+            # public already, or it never will be
+            is_safe = None if status is Status.UNDECIDED else status.is_released
+            return Effect(subtable, status, is_safe, (), (), (0, 0), state.released.frontier, state.unreleasable, 0, 0)
+        if (verdict := judge.glance(state, subtable)) is not Verdict.UNDECIDED:
+            is_safe = verdict is Verdict.SAFE
+        larger = state.releasing(subtable)
     left = None if candidates is None else [t for t in candidates if larger.status(t) is Status.OPEN]
     found = judge.survey(larger, left, most)
     new = larger.knowing(found.unreleasable)
@@ -82,7 +73,7 @@ def _of(
     released = tuple(t for t in parts if t in new.released and t not in state.released)
     return Effect(
         subtable,
-        state.status(subtable),
+        status,
         is_safe,
         tuple(sorted(released, key=lambda t: (-st.dimension(t), t))),
         tuple(t for t in new.unreleasable if t not in state.unreleasable),
@@ -92,9 +83,3 @@ def _of(
         found.looked_at,
         found.of,
     )
-
-
-def _none(state: State, subtable: SubTable, status: Status) -> Effect:
-    """Of a sub-table that is public already, or never will be."""
-    is_safe = None if status is Status.UNDECIDED else status.is_released
-    return Effect(subtable, status, is_safe, (), (), (0, 0), state.released.frontier, state.unreleasable, 0, 0)

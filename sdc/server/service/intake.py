@@ -17,8 +17,8 @@ from sdc.server.service.decision import at_once
 from sdc.server.service.log import RequestLog
 from sdc.server.service.outcome import PUBLIC
 from sdc.server.service.projection import REQUEST, asked
-from sdc.server.service.query_service import Reply, Request
 from sdc.server.service.rules import Rule
+from sdc.server.service.views import Reply, Request
 
 MOST_AT_ONCE = 64  # requests that are logged in one turn
 ENDS = ChainUnavailableError("this server ends; ask again")

@@ -19,7 +19,7 @@ from sdc.record.database import ChainError
 from sdc.record.entry import Entry
 from sdc.server.service.decision import Decision, Past
 from sdc.server.service.projection import DECISION, FRONTIER, HistoryProjection, beginning, decided, movement
-from sdc.server.service.query_service import Request
+from sdc.server.service.views import Request
 
 FRESH = 0.1  # seconds for which what others released may not be seen here
 CHANGED = "the history is not as it was"

@@ -116,18 +116,15 @@ PROBLEMS: Mapping[str, int] = {
     "empty-request": 400,
     "repeated-variable": 400,
     "unknown-variable": 400,
-    "no-variables": 400,
     "not-possible": 400,
     "refused": 400,
     "not-released": 404,
-    "not-found": 404,
     "unknown-request": 404,
     "unknown-version": 404,
     "unknown-key": 404,
     "unknown-user": 404,
     "unknown-format": 406,
     "too-large": 413,
-    "too-many-cells": 413,
     # the history is away, or a process that decides has died: nothing is answered that is not stored
     "unavailable": 503,
 }

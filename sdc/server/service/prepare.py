@@ -47,13 +47,11 @@ ONE_WAY, TOTAL = "one-way", "total"
 class Prepared:
     """What a server begins with.
 
-    known  what is known beside what is released
     first  R(0), and what is known to be unreleasable with it; about  what makes a history that of this table
     """
 
     folder: RunFolder
     table: Table
-    known: Knowledge
     first: State
     bench: Bench
     about: dict[str, Any]
@@ -205,7 +203,7 @@ def prepared(build: Build) -> Prepared:
         **levels_of(schema),
         **zeros,
     }
-    return Prepared(folder, table, known, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
+    return Prepared(folder, table, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
 
 
 def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof, State] | None:

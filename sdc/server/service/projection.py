@@ -21,8 +21,8 @@ from sdc.server.service.decision import Decision, Past
 from sdc.server.service.judge import Finding
 from sdc.server.service.levels import part_at
 from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, PUBLIC_STATES, WHOLE, PublicState
-from sdc.server.service.query_service import Moment, Request
 from sdc.server.service.rules import is_of_another_rule, is_rule, refusal_message
+from sdc.server.service.views import Moment, Request
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
+from sdc.server.service.decision import BY_CRITERION, Decider, Decision, Past
 from sdc.server.service.judge import DownSet, Judge
+from sdc.server.service.outcome import Transition
+from sdc.server.service.rules import Batch
 from sdc.utility.measures import Weights
 
 MOST_TRIED = 12  # sub-tables of a small table, of which every safe set is tried
@@ -43,6 +48,34 @@ def round_of(
     if judge.decides(state) and len(interest) <= MOST_TRIED:
         return st.maximal(_best(judge, state, interest))
     return _greedy(judge, state, interest, seconds)
+
+
+def decide_round(
+    decider: Decider, state: State, past: Past, waiting: Sequence[tuple[SubTable, str, bool]], seconds: float
+) -> Iterator[tuple[int, Decision]]:
+    """Decides all that waits: what the round chooses is released, and the rest refused, or public by then.
+
+    Each of `waiting` is a sub-table, who asks, and whether they accept suppressed cells. Its place comes with its
+    decision, which follows from those before it. What stands beside batch may object to what is public by then.
+
+    seconds  what one question to choose by may take
+    """
+    at_once = replace(decider, rules=tuple(rule for rule in decider.rules if not isinstance(rule, Batch)))
+    interest = Counter(subtable for subtable, _, _ in waiting)
+    chosen = round_of(decider.judge, state, interest, decider.weights, seconds)
+    subtables = [subtable for subtable, _, _ in waiting]
+    first = [subtables.index(subtable) for subtable in chosen]
+    for place in [*first, *(k for k in range(len(waiting)) if k not in first)]:
+        subtable, who, in_part = waiting[place]
+        if place in first:
+            decision = at_once.decide(state, past, subtable, who).lasting(subtable)
+        else:
+            is_out = subtable in state.released
+            decision = Decision(Transition.ROUND_HAS_IT if is_out else Transition.ROUND_HAS_OTHERS, Batch.name, state)
+        if in_part and decision.transition in BY_CRITERION:
+            decision = at_once.decide_in_part(past, subtable, who, decision)
+        state = decision.state
+        yield place, decision
 
 
 # The best set of a small table

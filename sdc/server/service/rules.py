@@ -8,12 +8,11 @@ which lets requests wait; those that weigh what a release would make unreleasabl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from sdc.config.release import SimulatableConfig
 from sdc.config.server import (
-    BatchConfig,
     LimitUnreleasableConfig,
     OneStepConfig,
     OneStepFrontierConfig,
@@ -67,20 +66,23 @@ class Question:
         return self.state.released.add(self.sub_table)
 
 
-class Rule(Protocol):
-    """Objects to a request or not.
+@dataclass(frozen=True)
+class Rule:
+    """Objects to a request or not, as its config says.
 
     name       as in the config
     is_public  whether it looks at nothing but what is public, and is asked before the criterion
     refusal    why it refuses, for anybody
     """
 
+    config: RuleConfig
     name: ClassVar[str]
-    is_public: ClassVar[bool]
+    is_public: ClassVar[bool] = True
     refusal: ClassVar[str]
 
     def objection(self, question: Question) -> str | None:
         """Why the request is refused, for operators; None where this rule has nothing against it."""
+        raise NotImplementedError
 
 
 SUPPRESSED, KEPT, REVEALED = "suppressed", "kept", "revealed"
@@ -92,8 +94,7 @@ def reveals(about: Mapping[str, Any]) -> bool:
     return about.get(SUPPRESSED) != KEPT
 
 
-@dataclass(frozen=True)
-class OneStep:
+class OneStep(Rule):
     """Only what is one step from R(t) ([KDSF] section 4, [CACM]): it has one variable more than something public.
 
     Of an axis with levels a step goes to a next finer one.
@@ -102,11 +103,8 @@ class OneStep:
     lets out is reached, in any order that goes up.
     """
 
-    name: ClassVar[str] = "one_step"
-    is_public: ClassVar[bool] = True
-    refusal: ClassVar[str] = (
-        "it must follow a public table of one variable fewer, and there was none when this was decided"
-    )
+    name = "one_step"
+    refusal = "it must follow a public table of one variable fewer, and there was none when this was decided"
 
     def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
         """Whether it has nothing against a sub-table beside what is public."""
@@ -118,17 +116,15 @@ class OneStep:
         return None if is_allowed else "none of its children is released"
 
 
-@dataclass(frozen=True)
-class OneStepFrontier:
+class OneStepFrontier(Rule):
     """Only what is one step from RF(t): it has a child on the released frontier, or nothing but itself is new with it.
 
     The first alone has dead ends: when A*B and C*D are public, neither child of A*C is on the frontier, nor ever will
     be again. What has all its children public moves the frontier by one element, and from it the others are reached.
     """
 
-    name: ClassVar[str] = "one_step_frontier"
-    is_public: ClassVar[bool] = True
-    refusal: ClassVar[str] = (
+    name = "one_step_frontier"
+    refusal = (
         "it must follow a table of one variable fewer on the released frontier, or all its parts must be public, and "
         "neither was so when this was decided"
     )
@@ -144,15 +140,13 @@ class OneStepFrontier:
         return "none of its children is on the released frontier, and not all of them are released"
 
 
-@dataclass(frozen=True)
-class LimitUnreleasable:
+class LimitUnreleasable(Rule):
     """Not what makes more than so many others, or a larger share of those still open, unreleasable."""
 
-    most: int | None = None
-    share: float | None = None
-    name: ClassVar[str] = "limit_unreleasable"
-    is_public: ClassVar[bool] = False
-    refusal: ClassVar[str] = "with it too many others could not be released any more"
+    config: LimitUnreleasableConfig
+    name = "limit_unreleasable"
+    is_public = False
+    refusal = "with it too many others could not be released any more"
 
     def objection(self, question: Question) -> str | None:
         effect = question.effect()
@@ -160,50 +154,40 @@ class LimitUnreleasable:
         if not effect.is_complete:
             # what was not looked at may be unreleasable: the rule cannot be said to hold
             newly += effect.of - effect.looked_at
-        if self.most is not None and newly > self.most:
-            return f"up to {newly} sub-tables become unreleasable, at most {self.most} may"
-        if self.share is not None and newly > self.share * open_:
-            return f"up to {newly} of {open_} open sub-tables become unreleasable, at most {self.share:g} of them may"
+        most, share = self.config.most, self.config.share
+        if most is not None and newly > most:
+            return f"up to {newly} sub-tables become unreleasable, at most {most} may"
+        if share is not None and newly > share * open_:
+            return f"up to {newly} of {open_} open sub-tables become unreleasable, at most {share:g} of them may"
         return None
 
 
-@dataclass(frozen=True)
-class Value:
-    """Not what is worth too little for each sub-table that it makes unreleasable.
+class Value(Rule):
+    """Not what is worth too little for each sub-table that it makes unreleasable, or for one."""
 
-    least           what is newly public must be worth so much for each sub-table made unreleasable, or for one
-    interest        what each earlier request for it, or for what contains it, adds
-    reconstruction  what halving the error of a reconstruction by IPF adds
-    """
-
-    least: float
-    interest: float = 1.0
-    reconstruction: float = 0.0
-    name: ClassVar[str] = "value"
-    is_public: ClassVar[bool] = False
-    refusal: ClassVar[str] = "it is worth too little for what could not be released any more"
+    config: ValueConfig
+    name = "value"
+    is_public = False
+    refusal = "it is worth too little for what could not be released any more"
 
     def objection(self, question: Question) -> str | None:
         asked = sum(n for t, n in question.interest.items() if st.is_within(question.sub_table, t))
-        worth = question.weight() + self.interest * asked
-        if self.reconstruction:
-            worth += self.reconstruction * question.gain()
+        worth, least = question.weight() + self.config.interest * asked, self.config.least
+        if self.config.reconstruction:
+            worth += self.config.reconstruction * question.gain()
         effect = question.effect()
         price = max(1, effect.newly[1] + effect.of - effect.looked_at)
-        if worth >= self.least * price:
+        if worth >= least * price:
             return None
-        return f"it is worth {worth:g}, and makes up to {price} sub-tables unreleasable; {self.least:g} each is asked"
+        return f"it is worth {worth:g}, and makes up to {price} sub-tables unreleasable; {least:g} each is asked"
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Rule):
     """Not what makes one user the cause of too much of what is public beyond the first release."""
 
-    most: float
-    free: int = 8
-    name: ClassVar[str] = "share"
-    is_public: ClassVar[bool] = True
-    refusal: ClassVar[str] = "too large a part of what is public would be due to one user"
+    config: ShareConfig
+    name = "share"
+    refusal = "too large a part of what is public would be due to one user"
 
     def objection(self, question: Question) -> str | None:
         schema = question.state.schema
@@ -211,25 +195,24 @@ class Share:
         newly = larger - question.state.released.sub_tables(schema)
         caused = question.caused.get(question.who, 0) + newly
         grown = larger - question.first
-        if caused <= max(self.free, self.most * grown):
+        most = self.config.most
+        if caused <= max(self.config.free, most * grown):
             return None
-        return f"the user would have caused {caused} of {grown} sub-tables, at most {self.most:g} of them may be one's"
+        return f"the user would have caused {caused} of {grown} sub-tables, at most {most:g} of them may be one's"
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Nothing at once: a round releases the set that serves most interest. `Desk` lets such requests wait."""
+class Batch(Rule):
+    """Nothing at once: a round releases the set that serves most interest. Such requests wait."""
 
-    name: ClassVar[str] = "batch"
-    is_public: ClassVar[bool] = False
-    refusal: ClassVar[str] = "with what its round released it might tell too much"
+    name = "batch"
+    is_public = False
+    refusal = "with what its round released it might tell too much"
 
     def objection(self, question: Question) -> str | None:
         return None
 
 
-@dataclass(frozen=True)
-class Simulatable:
+class Simulatable(Rule):
     """Only what hardly any table would forbid that agrees with all that is public already.
 
     Anyone could repeat each refusal from what is public (Kenthapadi, Mishra, Nissim 2005): tables are drawn from that
@@ -237,26 +220,28 @@ class Simulatable:
     criterion is asked of the true table last, and where it then says no the request is held, not refused.
     """
 
-    simulation: SimulatableConfig = field(default_factory=SimulatableConfig)
-    name: ClassVar[str] = "simulatable"
-    is_public: ClassVar[bool] = True
-    refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
+    config: SimulatableRuleConfig
+    name = "simulatable"
+    refusal = "judged by what is public alone it might tell too much"
 
     def objection(self, question: Question) -> str | None:
         if question.state.suppressed_tables.tables:
             return "some public tables have suppressed cells, and beside these tables are not drawn"
         if decompose(question.larger, len(question.state.schema)) is None:
             return "with it the release is not decomposable, and tables could not be drawn any more"
-        breaking = question.breaking(self.simulation, question.state.released, question.larger)
-        if breaking <= self.simulation.most:
+        breaking = question.breaking(self.config, question.state.released, question.larger)
+        if breaking <= self.config.most:
             return None
-        return f"more than {self.simulation.most} of {self.simulation.draws} drawn tables would break the criterion"
+        return f"more than {self.config.most} of {self.config.draws} drawn tables would break the criterion"
 
 
 RULES: tuple[type[Rule], ...] = (OneStep, OneStepFrontier, Share, Simulatable, Batch, LimitUnreleasable, Value)
 
 
-STEPS: Mapping[str, OneStep | OneStepFrontier] = {rule.name: rule for rule in (OneStep(), OneStepFrontier())}
+STEPS: Mapping[str, OneStep | OneStepFrontier] = {
+    "one_step": OneStep(OneStepConfig(rule="one_step")),
+    "one_step_frontier": OneStepFrontier(OneStepFrontierConfig(rule="one_step_frontier")),
+}
 """By name the rules whose refusals follow from R(t) and the request alone, so that a history shows whether they do."""
 
 
@@ -285,23 +270,6 @@ def refusal_message(by: str, rules: Collection[str], schema: Schema, *, in_part:
 
 def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:
     """The rules that a config names: those that see only what is public first, in its order."""
-    rules = [_rule(config) for config in configs]
+    kinds = {kind.name: kind for kind in RULES}
+    rules = [kinds[config.rule](config) for config in configs]
     return tuple(sorted(rules, key=lambda rule: not rule.is_public))
-
-
-def _rule(config: RuleConfig) -> Rule:
-    match config:
-        case OneStepConfig():
-            return OneStep()
-        case OneStepFrontierConfig():
-            return OneStepFrontier()
-        case LimitUnreleasableConfig():
-            return LimitUnreleasable(config.most, config.share)
-        case ValueConfig():
-            return Value(config.least, config.interest, config.reconstruction)
-        case ShareConfig():
-            return Share(config.most, config.free)
-        case BatchConfig():
-            return Batch()
-        case SimulatableRuleConfig():
-            return Simulatable(config)

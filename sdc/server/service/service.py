@@ -29,8 +29,8 @@ from sdc.server.service.log import RequestLog
 from sdc.server.service.outcome import Transition
 from sdc.server.service.prepare import keep_evidence, prepared, server_of
 from sdc.server.service.projection import DECISION, STARTED, finding_facts
-from sdc.server.service.query_service import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
+from sdc.server.service.views import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from sdc.server.service.workers import Seat, Worker
 from sdc.stages.build import Build
 from sdc.stages.table import check_labels
@@ -44,7 +44,9 @@ class Service:
 
     Two threads: one logs requests as they come, many in one turn, and answers what is public already; the other
     decides the rest in their order. A decision is answered one `slot` after the request came, whatever it is and
-    why; one that is not stored by then is pending.
+    why; one that is not stored by then is pending. All but `ask`, `effect` and `round` answer at once.
+
+    ChainUnavailableError from anything where the database is down or read-only.
     """
 
     def __init__(
@@ -95,12 +97,18 @@ class Service:
 
     @property
     def state(self) -> State:
+        """What is public now. Users see of it `released`, and where that is published `unreleasable`."""
         return self.log.projection.state
 
     def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
+        """A request; the future ends when it is decided and stored, or pending.
+
+        in_part  it accepts suppressed cells where it does not go out whole; not where rules let only draws decide
+        """
         return self._intake.take(Arrival(self.schema.levels.closed(subtable), who, in_part))
 
     def reply_to(self, own: int, who: str) -> Reply | None:
+        """What became of a request of this user; None where there is none of that number."""
         request = self.log.own_request(own, who)
         if request is not None and request.decision == "pending":
             self.log.refresh_now_and_then()
@@ -108,11 +116,13 @@ class Service:
         return None if request is None else self._waiting.reply(request)
 
     def marginal(self, subtable: SubTable) -> Table | None:
+        """The exact marginal of a released sub-table; None of any other."""
         if subtable not in self.state.released:
             self.log.refresh_now_and_then()
         return self._table.marginal(subtable) if subtable and subtable in self.state.released else None
 
     def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
+        """What is public of a suppressed table; None of any other."""
         state = self.state
         if (part := state.part(subtable)) is None:
             return None
@@ -121,12 +131,17 @@ class Service:
         return SuppressedAnswer(shown, part.suppressed, known, self.records)
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
+        """Requests of one user, or of all, newest first."""
         self.log.refresh_now_and_then()
         with self.log.still() as projection:
             newest = reversed(projection.requests.values())
             return list(islice((request for request in newest if who in (None, request.owner)), limit))
 
     def explained(self, number: int, *, finds: bool = False) -> Explained | None:
+        """Why; None if there is no request of that number.
+
+        finds  find the bounds and the cell now if the decision has none, being known before
+        """
         request = self.log.request(number)
         if request is None:
             return None
@@ -151,6 +166,7 @@ class Service:
         return finding_facts(finding, self.schema)
 
     def moments(self) -> list[Moment]:
+        """The frontiers over time, the one of version t at place t."""
         self.log.refresh_now_and_then()
         with self.log.still() as projection:
             return list(projection.moments)
@@ -162,11 +178,12 @@ class Service:
         return held
 
     def effect(self, subtable: SubTable) -> Future[Effect]:
-        """Of a table of up to 20 variables; ReleaseError beyond."""
+        """What releasing a sub-table of up to 20 variables would do; ReleaseError beyond."""
         self._require(MOST_IN_EFFECTS, "effects are shown of")
         return self._effects.ask(Seat.effect, self.state, subtable)
 
     def statuses(self) -> npt.NDArray[np.uint8]:
+        """(2^variables,) of each sub-table its `Status`; ReleaseError beyond 14 variables."""
         self._require(MOST_LISTED, "the status of every sub-table is shown of")
         return self.state.statuses
 
@@ -181,6 +198,7 @@ class Service:
             return Tally(dict(projection.outcomes), dict(self.deciding.outages))
 
     def health(self) -> dict[str, Any]:
+        """{"status": "ok" or what is wrong, "version": t, "pending": requests without a decision}; it looks now."""
         try:
             fault = self.deciding.fault or self.log.change()
         except ChainError as error:
@@ -205,7 +223,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     bench = replace(ready.bench, reveals=reveals(history.about))
 
     def keep(state: State, proof: Proof) -> None:
-        keep_evidence(ready.folder, ready.table, ready.known, build.criteria, state, proof)
+        keep_evidence(ready.folder, ready.table, bench.known, bench.criteria, state, proof)
 
     service = Service(
         history,

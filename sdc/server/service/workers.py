@@ -38,8 +38,8 @@ from sdc.risk.verdict import Verdict
 from sdc.server.service.decision import Decider, Decision, Past
 from sdc.server.service.effect import Effect, effect_of
 from sdc.server.service.judge import Finding, FoundSuppression, Judge
-from sdc.server.service.rounds import round_of
-from sdc.server.service.rules import Batch, Rule, Simulatable
+from sdc.server.service.rounds import decide_round
+from sdc.server.service.rules import Rule, Simulatable
 from sdc.spawned import without_main_script
 from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table
@@ -86,8 +86,6 @@ class Seat:
             self._judge.learn(*bench.evidence)
         looks = self._judge.is_exact  # of a large table others would wait for that
         self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights, looks=looks)
-        at_once = tuple(rule for rule in bench.rules if not isinstance(rule, Batch))
-        self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds, looks=True)
 
     def ready(self, public: Release) -> bool:
         """When questions can be asked: what they call is compiled by then, once a machine, and loaded."""
@@ -100,16 +98,10 @@ class Seat:
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         return self._decider.decide(state, past, subtable, who)
 
-    def decide_in_round(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
-        return self._in_round.decide(state, past, subtable, who)
-
     def decide_in_part(
         self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundSuppression | str | None
     ) -> Decision:
         return self._decider.decide_in_part(past, subtable, who, whole, found)
-
-    def decide_in_part_in_round(self, past: Past, subtable: SubTable, who: str, whole: Decision) -> Decision:
-        return self._in_round.decide_in_part(past, subtable, who, whole)
 
     def learn(self, proof: Proof, state: State) -> None:
         self._judge.learn(proof, state)
@@ -135,8 +127,9 @@ class Seat:
     def effect(self, state: State, subtable: SubTable) -> Effect:
         return effect_of(self._judge, state, subtable, self._bench.order, MOST_IN_AN_EFFECT)
 
-    def round(self, state: State, waiting: dict[SubTable, int]) -> tuple[SubTable, ...]:
-        return round_of(self._judge, state, waiting, self._bench.weights, self._bench.seconds)
+    def round(self, state: State, past: Past, waiting: list[tuple[SubTable, str, bool]]) -> list[tuple[int, Decision]]:
+        patient = replace(self._decider, seconds=self._bench.job_seconds, looks=True)
+        return list(decide_round(patient, state, past, waiting, self._bench.seconds))
 
     def proof(self, state: State) -> Proof:
         """What shows, as far as is known, that the release is safe."""

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sdc.config.file import NOTHING_SET, Settings
 from sdc.config.server import ServerConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.record.entry import OPENED
+from sdc.record.entry import OPENED, Entry
 from sdc.risk.criteria import Criteria
 from sdc.server.service.decision import Decider
 from sdc.server.service.judge import Judge, surveyed
-from sdc.server.service.projection import IN_PART
+from sdc.server.service.projection import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.rules import reveals, rules_of
 from sdc.server.simulation.run import rule_sets_of
 from sdc.server.simulation.simulation import Request, StreamResult, simulate_stream
@@ -31,22 +30,6 @@ from sdc.storage.run_folder import write_json
 from sdc.utility.measures import Weights
 
 PAGE, FACTS = "replay.html", "replay.json"
-
-
-class RequestEntry(Protocol):
-    """What a history says of each: its number, its kind, who caused it, and what it is."""
-
-    @property
-    def seq(self) -> int: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def who(self) -> str | None: ...
-
-    @property
-    def body(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -88,64 +71,49 @@ def input_of(table: str | None, settings: Settings = NOTHING_SET) -> HistoryInpu
     return HistoryInput(about.table, about.known, about.criteria(), about.config.server or ServerConfig(), weights)
 
 
-def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:
-    """What a history records, in its order; InputError where it begins with no frontiers, or is of another table."""
-    state: State | None = None
-    states, requests, outcomes = list[State](), list[Request](), dict[int, str]()
-    in_part, got_part, may_reveal = set[int](), list[SubTable](), True
+def recorded(entries: Iterable[Entry], table: Table) -> Recorded:
+    """What a history records, in its order; InputError where it begins with no frontiers, or is of another table.
+
+    ChainError where entries do not follow from those before.
+    """
+    projection, states, outcomes = HistoryProjection(table.schema, table.total), list[State](), dict[int, str]()
+    may_reveal = True
     for entry in entries:
         if entry.kind == OPENED:
             may_reveal = reveals(entry.body["about"])
-        elif entry.kind == "frontier":
-            state = _frontiers(state, entry.body, schema)
-        elif entry.kind == "request":
-            states.append(_there(state))
-            if entry.body.get(IN_PART):
-                in_part.add(len(requests))
-            requests.append((_sub_table(entry.body["sub_table"], schema), entry.who or ""))
+            _require_variables(entry.body["about"].get("variables", ()), table.schema)
+        elif entry.kind == REQUEST:
+            states.append(_there(projection))
             outcomes[entry.seq] = "lost"
-        elif entry.kind == "decision":
+        elif entry.kind == DECISION:
             outcomes[entry.body["request"]] = str(entry.body["outcome"])
-            if entry.body["outcome"] == "released_in_part":
-                got_part.append(_sub_table(entry.body["sub_table"], schema))
-    last = _there(state)
-    left = tuple(view for view in got_part if view not in last.released)
-    return Recorded((*states, last), tuple(requests), tuple(outcomes.values()), frozenset(in_part), left, may_reveal)
-
-
-def _there(state: State | None) -> State:
-    if state is None:
-        raise InputError("the history does not begin with what was public first; give one that a server has made")
-    return state
-
-
-def _frontiers(state: State | None, body: Mapping[str, Any], schema: Schema) -> State:
-    """With the first entry's frontiers, or what a later one changed."""
-
-    def named(key: str) -> list[SubTable]:
-        return [_sub_table(names, schema) for names in body.get(key, ())]
-
-    if state is None:
-        return State.first(schema, Release.of(named("released"))).knowing(named("unreleasable"))
-    kept = set(state.unreleasable) - set(named("unreleasable_removed"))
-    return replace(
-        state,
-        released=Release.of([*state.released.frontier, *named("released_added")]),
-        unreleasable=st.minimal([*kept, *named("unreleasable_added")]),
-        version=int(body.get("version", state.version)),
+        projection.apply(entry)
+    last, asked = _there(projection), list(projection.requests.values())
+    return Recorded(
+        (*states, last),
+        tuple((request.sub_table, request.who) for request in asked),
+        tuple(outcomes.values()),
+        frozenset(k for k, request in enumerate(asked) if request.in_part),
+        last.suppressed_tables.views,
+        may_reveal,
     )
 
 
-def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
+def _there(projection: HistoryProjection) -> State:
+    if not projection.has_begun:
+        raise InputError("the history does not begin with what was public first; give one that a server has made")
+    return projection.state
+
+
+def _require_variables(names: Iterable[str], schema: Schema) -> None:
     if unknown := set(names) - set(schema.names):
         have = ", ".join(schema.names)
         raise InputError(f"the history names the variable {min(unknown)!r}, the table has {have}; give its own table")
-    return st.named(names, schema)
 
 
-def replays(subject: HistoryInput, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
+def replays(subject: HistoryInput, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
     """The figures of a history as it was, and as it would have been under each rule set."""
-    past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
+    past, rule_sets = recorded(entries, subject.table), rule_sets_of(rules, subject.server)
     judge = Judge(subject.table, subject.known, subject.criteria, reveals=past.reveals)
     judge.require_safe(past.states[0].released, subject.server.job_seconds)
     first = surveyed(judge, past.states[0])
@@ -184,7 +152,7 @@ def _suppressed(tables: Sequence[SubTable], schema: Schema) -> dict[str, list[li
     return {key: [st.names(t, schema) for t in tables] for key in ("suppressed_tables", "in_part")}
 
 
-def replay_into(folder: Path, subject: HistoryInput, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
+def replay_into(folder: Path, subject: HistoryInput, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:
     """Writes the page and the figures for this user alone; RunFolderError where they cannot be written."""
     from sdc.report.simulation import render_replay
     from sdc.storage.whole_file import replacing

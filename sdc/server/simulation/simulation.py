@@ -23,7 +23,7 @@ from sdc.risk.effort import Effort
 from sdc.server.service.decision import Decider, Decision, Past
 from sdc.server.service.judge import Judge
 from sdc.server.service.outcome import PUBLIC, RequestState, Transition
-from sdc.server.service.rounds import round_of
+from sdc.server.service.rounds import decide_round
 from sdc.server.service.rules import Batch, Rule
 from sdc.utility.measures import Weights
 
@@ -167,25 +167,11 @@ class StreamResult:
         return max((k for k in range(1, len(self.released)) if self.released[k] > self.released[k - 1]), default=0)
 
 
-def replayed(
-    judge: Judge,
-    state: State,
-    requests: Iterable[Request],
-    rules: tuple[Rule, ...],
-    seconds: float = 0.2,
-    weights: Weights | None = None,
-) -> list[Decision]:
-    """The decisions on given requests, one after the other, by these rules; a judge of what is public first."""
-    listed = list(requests)
-    decider = Decider(judge, rules, seconds, weights=weights)
-    return [made.decision for made in _made(decider, state, lambda k, _: listed[k], len(listed))[0]]
-
-
 def simulate_stream(
     decider: Decider, state: State, asks: Asks, length: int, in_part: Collection[int] = frozenset()
 ) -> StreamResult:
     """Simulate one stream; of its requests some, by number, accept suppressed cells."""
-    made, caused = _made(decider, state, asks, length, in_part)
+    made, caused = made_requests(decider, state, asks, length, in_part)
     states = [state, *(one.decision.state for one in made)]
     return StreamResult(
         tuple(_sizes(states, lambda s: s.released.sub_tables(s.schema))),
@@ -207,7 +193,7 @@ def _sizes(states: Sequence[State], size: Callable[[State], int]) -> Iterator[in
         yield found
 
 
-def _made(
+def made_requests(
     decider: Decider, state: State, asks: Asks, length: int, in_part: Collection[int] = frozenset()
 ) -> tuple[list[Made], dict[str, int]]:
     """All requests as they were decided in the end, and what each user caused."""
@@ -239,35 +225,18 @@ def _grown(before: State, after: State) -> int:
 def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Made], Counter[str]]:
     """The requests since the last round, of which those that waited are decided now; and what each user caused."""
     before = state = made[-1].decision.state
-    waiting = [one for one in made if one.decision.outcome == "waiting"]
-    asked, caused = Counter(one.sub_table for one in waiting), Counter[str]()
-    # as a server does: what stands beside batch may object to what is public by then
-    at_once = replace(decider, rules=tuple(rule for rule in decider.rules if not isinstance(rule, Batch)))
-    objected = dict[SubTable, Decision]()
-    for subtable in round_of(decider.judge, state, asked, decider.weights, decider.seconds):
-        who = next(one.who for one in waiting if one.sub_table == subtable)
-        decision = at_once.decide(state, past, subtable, who)
-        caused[who] += _grown(state, decision.state)
+    waiting = [k for k, one in enumerate(made) if one.decision.outcome == "waiting"]
+    asked = [(made[k].sub_table, made[k].who, made[k].in_part) for k in waiting]
+    decisions, caused = [one.decision for one in made], Counter[str]()
+    for place, decision in decide_round(decider, before, past, asked, decider.seconds):
+        caused[asked[place][1]] += _grown(state, decision.state)
         state = decision.state
-        if decision.outcome != "released":
-            objected[subtable] = decision
-
-    decided = list[Decision]()
-    for one in made:
-        decision = one.decision
-        if decision.outcome == "waiting" and one.sub_table in objected:
-            decision = objected[one.sub_table]
-        elif decision.outcome == "waiting":
-            is_out = one.sub_table in state.released
-            decision = Decision(Transition.SAFE if is_out else Transition.ROUND_HAS_OTHERS, Batch.name, state)
-        if one.in_part and one.decision.outcome == "waiting":
-            whole = replace(decision, state=state)
-            decision = at_once.decide_in_part(past, one.sub_table, one.who, whole)
-            state = decision.state
-        decided.append(decision)
+        # what is released by a round is its choice
+        is_out = decision.transition is Transition.SAFE
+        decisions[waiting[place]] = replace(decision, rule=Batch.name) if is_out else decision
     # what is public changes with the last of them
     states = [before] * (len(made) - 1) + [state]
-    ends = (replace(decision, state=now, finding=None) for decision, now in zip(decided, states, strict=True))
+    ends = (replace(decision, state=now, finding=None) for decision, now in zip(decisions, states, strict=True))
     return [replace(one, decision=end) for one, end in zip(made, ends, strict=True)], caused
 
 

@@ -9,8 +9,8 @@ import unicodedata
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
+from functools import cached_property, partial
+from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
@@ -22,38 +22,21 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from sdc.model.errors import ReleaseError
-from sdc.model.labels import Labels
-from sdc.model.schema import Variable
-from sdc.model.table import Counts
+from sdc.model.table import Codes, Counts, Table
 from sdc.publish.formats import CountTable
 from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
 from sdc.publish.formats.parquet import Drained, with_status
 from sdc.publish.formats.px import px
 from sdc.publish.formats.rows import Chunks, Pieces, Strings, TextRows, texts_of
-from sdc.publish.formats.table import NO_COUNT
+from sdc.publish.formats.table import NO_COUNT, Dimension
 from sdc.publish.formats.xlsx import xlsx
 from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
 from sdc.run_format import COUNT, STATUS, TOTAL, WITHHELD_STATUS
-from sdc.server.web.cells import Answer, Shape
-from sdc.server.web.formats import FORMATS, AnswerFormat, FormatError, format_of
-from sdc.storage.parquet import named_columns
-
-__all__ = [
-    "FORMATS",
-    "Answer",
-    "AnswerFile",
-    "AnswerFormat",
-    "FormatError",
-    "Shape",
-    "etag",
-    "file_name",
-    "format_of",
-    "pieces",
-    "written",
-]
+from sdc.server.service.views import SuppressedAnswer
+from sdc.server.web.formats import AnswerFormat, FormatError
 
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 MOST_KEPT = 64 << 20  # bytes of an answer that is written to a file
@@ -62,6 +45,86 @@ MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 MARK = ".."  # of a suppressed count, for people
 SUPPRESSED_NOTE = f"The count of a cell with {MARK} is suppressed. Other public tables limit it."
 WRITING = 2  # to be raised where the same table becomes other bytes
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is listed beside the cells with records.
+
+    zeros   the cells without records too
+    totals  each variable has a last category `(total)`, so that all marginals are there, down to the grand total
+    """
+
+    zeros: bool = False
+    totals: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A released sub-table, and how it is to be listed.
+
+    title   of the publication
+    public  what is public of the sub-table: its marginal, of its variables only, or its cells but for some; the grand
+            total has none and is a number of records. Listed are its axes, which tell its levels
+    texts   labels, and what the table is of, for the formats that people read or that can carry them
+
+    ReleaseError where a variable is called as a column of numbers or of the status. FormatError where there is no room
+    for a total among the categories, or the zeros wanted are more than can be numbered.
+    """
+
+    title: str
+    public: Table | SuppressedAnswer | int
+    shape: Shape = Shape()
+    texts: Texts = NO_TEXTS
+
+    def __post_init__(self) -> None:
+        _ = self.table  # raises what is wrong
+
+    @cached_property
+    def table(self) -> CountTable:
+        """As published formats are made of it; suppressed cells have the count -1."""
+        if isinstance(self.public, int):
+            codes, counts = np.zeros((1, 0), np.uint16), np.array([self.public], np.int64)
+            table = CountTable(TOTAL, self.title, (), codes, counts, self.texts.about)
+        else:
+            shown = self.public.marginal if isinstance(self.public, SuppressedAnswer) else self.public
+            name = "*".join(shown.schema.names[axis] for axis in shown.schema.axes)
+            given = tuple(Dimension.of(shown.schema.variables[axis], self.texts.labels) for axis in shown.schema.axes)
+            table = CountTable(name, self.title, given, shown.codes, shown.counts, self.texts.about)
+        if isinstance(self.public, SuppressedAnswer):
+            listed = self.public.within if self.shape.totals else ()
+            within = [Answer(self.title, one, Shape(totals=True), self.texts).table for one in listed]
+            table = table.without(self.public.suppressed, within, self.public.records)
+        try:
+            return replace(table, zeros=self.shape.zeros, totals=self.shape.totals)
+        except ReleaseError as error:
+            what, _, advice = str(error).partition(";")
+            raise FormatError(f"{what}; ask without {advice.rpartition(' ')[2]}") from error
+
+    @property
+    def variables(self) -> tuple[Dimension, ...]:
+        """The variables, with the total as their last category where it is asked for."""
+        return self.table.variables
+
+    def crossed(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
+        """(n, variables - 1) codes of rows and (n, categories of the last) counts, some `cells` at a time.
+
+        Without `zeros` rows without records are left out.
+        """
+        size = self.table.space.sizes[-1]
+        rows = max(1, cells // size)
+        if self.shape.zeros:
+            for codes, counts in self.table.slices(rows * size):
+                yield codes[::size, :-1], counts.reshape(-1, size)
+            return
+        codes, counts = self.table.with_records
+        is_first = np.ones(len(codes), np.bool_)
+        is_first[1:] = (codes[1:, :-1] != codes[:-1, :-1]).any(axis=1)
+        for begin, end in pairwise([*np.flatnonzero(is_first)[::rows], len(codes)]):
+            row = np.cumsum(is_first[begin:end]) - 1
+            dense = np.zeros((row[-1] + 1, size), np.int64)
+            dense[row, codes[begin:end, -1]] = counts[begin:end]
+            yield codes[begin:end, :-1][is_first[begin:end]], dense
 
 
 def pieces(answer: Answer, format: AnswerFormat, *, chunk: int = CHUNK) -> Iterator[bytes]:
@@ -160,7 +223,7 @@ def in_file(table: CountTable) -> CountTable:
 
 
 def _listed(answer: Answer, cells: int, suppressed: str = MARK) -> Chunks:
-    for codes, counts in answer.chunks(cells):
+    for codes, counts in answer.table.slices(cells):
         yield codes, _shown(counts, suppressed)
 
 
@@ -180,26 +243,23 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
     "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
     """
-    told = answer.texts.of(answer.names).given
+    names = [variable.name for variable in answer.variables]
     content = {
         "title": answer.title,
-        "variables": answer.names,
+        "variables": names,
         "categories": {variable.name: variable.categories for variable in answer.variables},
-        "records": answer.records,
-        **told,
+        "records": answer.table.records,
+        **answer.texts.of(names).given,
     }
     words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
-    form = TextRows(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
+    form = TextRows(
+        _dumped(content).removesuffix("}") + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n"
+    )
     return form.written(_listed(answer, cells, f"null,{_dumped(STATUS)}:{_dumped(WITHHELD_STATUS)}"))
 
 
 def _dumped(content: object) -> str:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-
-
-def _unclosed(content: Mapping[str, object]) -> str:
-    """A JSON object that goes on."""
-    return _dumped(content).removesuffix("}")
 
 
 # Text
@@ -210,11 +270,11 @@ def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
 
     What the table is of comes after it.
     """
-    called, categories = _called(answer), [answer.labels.categories(v) for v in answer.variables]
-    widths = [max(map(_wide, (name, *labels))) for name, labels in zip(called, categories, strict=True)]
-    figures = max(len(COUNT), len(str(answer.records)))
-    words = [[_padded(label, width) for label in labels] for labels, width in zip(categories, widths, strict=True)]
-    names = "".join(map(_padded, called, widths)) + COUNT.rjust(figures)
+    widths = [max(map(_wide, (variable.label, *variable.labels))) for variable in answer.variables]
+    figures = max(len(COUNT), len(str(answer.table.records)))
+    sized = list(zip(answer.variables, widths, strict=True))
+    words = [[_padded(label, width) for label in variable.labels] for variable, width in sized]
+    names = "".join(_padded(variable.label, width) for variable, width in sized) + COUNT.rjust(figures)
     rule = "  ".join("-" * width for width in (*widths, figures))
     head = f"{answer.title}\n{_of_what(answer)}\n\n{names}\n{rule}\n"
     aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
@@ -223,17 +283,11 @@ def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
     return TextRows(head, foot, words, end="\n").written(aligned)
 
 
-def _called(answer: Answer) -> list[str]:
-    """What its variables are called."""
-    return [answer.labels.variable(name) for name in answer.names]
-
-
 def _foot(answer: Answer) -> list[str]:
     """The text below a table: of its variables, and of the whole publication."""
-    own = [(answer.labels.variable(name), answer.labels.of(name)) for name in answer.names]
-    said = [(name, ", ".join(filter(None, (labels.note, labels.unit)))) for name, labels in own]
+    said = [(one.label, ", ".join(filter(None, (one.note, one.unit)))) for one in answer.variables]
     about = answer.texts.about
-    marks = [SUPPRESSED_NOTE] if answer.is_in_part else []
+    marks = [] if answer.table.withheld is None else [SUPPRESSED_NOTE]
     return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes, *marks]
 
 
@@ -250,7 +304,8 @@ def _padded(text: str, width: int) -> str:
 
 def _of_what(answer: Answer) -> str:
     """`A by B: 1,841 records`."""
-    return ": ".join(filter(None, [" by ".join(_called(answer)), f"{answer.records:,} records"]))
+    called = " by ".join(variable.label for variable in answer.variables)
+    return ": ".join(filter(None, [called, f"{answer.table.records:,} records"]))
 
 
 # HTML
@@ -263,35 +318,34 @@ def _html(answer: Answer, cells: int) -> Iterator[bytes]:
     """
     crossed = len(answer.variables) > 1 and len(answer.variables[-1].categories) <= MAX_ACROSS
     down = answer.variables[:-1] if crossed else answer.variables
-    labels = answer.labels
-    header = _header_across(down, answer.variables[-1], labels) if crossed else _header(down, labels)
+    header = _header_across(down, answer.variables[-1]) if crossed else _header(down)
     caption = element("caption", element("strong", answer.title), Markup("<br>"), _of_what(answer))
     head = Markup('<table class="counts">\n{}\n{}\n<tbody>\n').format(caption, header)
-    words = [_headings(variable, labels, "row") for variable in down]
+    words = [_headings(variable, "row") for variable in down]
     start = "<tr>" if down else '<tr><th scope="row">All records</th>'
     foot = Markup("").join(element("p", text, class_="soft") + "\n" for text in _foot(answer))
     form = TextRows(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
     return form.written(_across(answer, cells) if crossed else _listed(answer, cells))
 
 
-def _headings(variable: Variable, labels: Labels, scope: str) -> list[Markup]:
+def _headings(variable: Dimension, scope: str) -> list[Markup]:
     return [
         element("th", label, scope=scope, class_="total" if category == TOTAL else None)
-        for category, label in zip(variable.categories, labels.categories(variable), strict=True)
+        for category, label in zip(variable.categories, variable.labels, strict=True)
     ]
 
 
-def _header(down: Iterable[Variable], labels: Labels) -> Markup:
-    names = [*(labels.variable(variable.name) for variable in down), COUNT]
+def _header(down: Iterable[Dimension]) -> Markup:
+    names = [*(variable.label for variable in down), COUNT]
     if len(names) == 1:  # of the grand total, which says itself what it is
         return Markup("")
     return element("thead", element("tr", *(element("th", name, scope="col") for name in names)))
 
 
-def _header_across(down: Iterable[Variable], last: Variable, labels: Labels) -> Markup:
-    names = [element("th", labels.variable(variable.name), scope="col", rowspan=2) for variable in down]
-    above = element("th", labels.variable(last.name), scope="colgroup", colspan=len(last.categories))
-    return element("thead", element("tr", *names, above), element("tr", *_headings(last, labels, "col")))
+def _header_across(down: Iterable[Dimension], last: Dimension) -> Markup:
+    names = [element("th", variable.label, scope="col", rowspan=2) for variable in down]
+    above = element("th", last.label, scope="colgroup", colspan=len(last.categories))
+    return element("thead", element("tr", *names, above), element("tr", *_headings(last, "col")))
 
 
 def _across(answer: Answer, cells: int) -> Chunks:
@@ -309,16 +363,18 @@ def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
 
     Of a suppressed table whose counts may be null, and a column that says why.
     """
-    metadata = {"title": answer.title, "records": str(answer.records)}
-    columns = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in answer.names]
-    status = [pa.field(STATUS, pa.string())] if answer.is_in_part else []
+    metadata = {"title": answer.title, "records": str(answer.table.records)}
+    columns = [pa.field(variable.name, pa.dictionary(pa.int32(), pa.string())) for variable in answer.variables]
+    status = [] if answer.table.withheld is None else [pa.field(STATUS, pa.string())]
+    categories = [pa.array(variable.categories) for variable in answer.variables]
     schema = pa.schema([*columns, pa.field(COUNT, pa.int64()), *status], metadata)
     written = Drained()
     # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
     with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
-        for codes, counts in answer.chunks(ROW_GROUP * cells):
-            named = named_columns(answer.variables, codes).values()
-            told = with_status(counts) if answer.is_in_part else [pa.array(counts)]
+        for codes, counts in answer.table.slices(ROW_GROUP * cells):
+            numbers = (pa.array(column.astype(np.int32)) for column in codes.T)
+            named = map(pa.DictionaryArray.from_arrays, numbers, categories)
+            told = with_status(counts) if status else [pa.array(counts)]
             writer.write_table(pa.Table.from_arrays([*named, *told], schema=schema))
             yield written.drain()
     yield written.drain()

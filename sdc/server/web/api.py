@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -28,8 +27,9 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.server.service.levels import NO_PARTS_HERE
-from sdc.server.service.query_service import QueryService, Reply, SuppressedAnswer
 from sdc.server.service.rules import Simulatable
+from sdc.server.service.service import Service
+from sdc.server.service.views import Reply, SuppressedAnswer
 from sdc.server.web import bodies
 from sdc.server.web.access import Access, User, require_operator
 from sdc.server.web.answers import Answer, AnswerFile, Shape, etag, file_name, written
@@ -52,22 +52,12 @@ from sdc.version import VERSION
 Answered = Mapping[tuple[str, int], int]
 """How many answers were of each route, by its template, and status."""
 
-MEDIA_TYPE = CONTENT_TYPE_LATEST
-
-
-def metrics_text(
-    service: QueryService, access: Access, answered: Answered, connections: Connections | None, runs: Path
-) -> bytes:
-    """All metrics now; none reveals what was asked for, nor a value or number of the data.
-
-    runs  the folder of run folders, of which the last of each name is shown
-    """
-    return generate_latest(_Metrics(service, access, answered, connections, runs))
-
 
 @dataclass(frozen=True)
 class _Metrics(Collector):
-    service: QueryService
+    """All metrics now; of the builds below `runs` the last of each name."""
+
+    service: Service
     access: Access
     answered: Answered
     connections: Connections | None
@@ -149,26 +139,48 @@ def sub_table_of(names: Iterable[str], schema: Schema) -> SubTable:
     return st.named(names, schema)
 
 
-@dataclass(frozen=True)
-class Tables:
-    """Requests, and the tables that they lead to."""
+async def asked(
+    service: Service, settings: ServerConfig, variables: Sequence[str], who: str, *, in_part: bool
+) -> Reply:
+    """The answer to a request; Problem where it is none, or for what is too large."""
+    subtable = sub_table_of(variables, service.schema)
+    # the number of categories of a variable without a public table would be revealed by this
+    check_cells(service, settings, subtable & service.state.named, Shape())
+    if in_part and Simulatable.name in service.rules:
+        raise Problem("not-possible", NO_PARTS_HERE)
+    return await waited(service.ask(subtable, who, in_part=in_part))
 
-    service: QueryService
+
+def check_cells(service: Service, settings: ServerConfig, subtable: SubTable, shape: Shape) -> None:
+    """Before anything is counted: an estimate from the categories and the records."""
+    most, cells = settings.limits.cells, estimated_cells(subtable, service.schema, service.records, shape)
+    if cells > most:
+        text = f"the sub-table may have {cells} cells, at most {most} are answered; ask for fewer variables"
+        raise Problem("too-large", text, {"limit": most, "asked": cells})
+
+
+@dataclass(frozen=True)
+class _Handlers:
+    """What the addresses do: for everybody, for operators and auditors, and what operators change.
+
+    runs  the folder of run folders, of whose last builds the metrics tell
+    kept  answers that were written, each public for ever
+    """
+
+    service: Service
     settings: ServerConfig
+    access: Access
+    now: Callable[[], datetime]
+    runs: Path
     kept: Recent[tuple[SubTable, str, Shape], AnswerFile] = field(
         default_factory=lambda: Recent(KEPT_BYTES, lambda file: file.size)
     )
 
     async def ask(self, wanted: bodies.Wanted, request: Request, response: Response) -> bodies.ReplyBody:
         """Asks for a sub-table; what it is given is public for everybody from then on."""
-        subtable = sub_table_of(wanted.variables, self.service.schema)
-        # the number of categories of a variable without a public table would be revealed by this
-        self._check_cells(subtable & self.service.state.named, Shape())
-        if wanted.in_part:
-            require_in_part(self.service)
         user = user_of(request)
-        asked = self.service.ask(subtable, user.owner, in_part=wanted.in_part)
-        return self._reply(await waited(asked), response, user)
+        reply = await asked(self.service, self.settings, wanted.variables, user.owner, in_part=wanted.in_part)
+        return self._reply(reply, response, user)
 
     async def job(self, number: int, request: Request, response: Response, visitor: Visitor = "") -> bodies.ReplyBody:
         """What became of a request that was pending; of one's own alone."""
@@ -184,9 +196,9 @@ class Tables:
         response.status_code = reply.status
         return bodies.ReplyBody.showing(reply, self.service.schema, user.visitor)
 
-    async def requests(self, request: Request) -> bodies.RequestsBody:
+    def requests(self, request: Request) -> bodies.RequestsBody:
         """One's own requests, the newest first."""
-        asked = await run_in_threadpool(self.service.requests, user_of(request).owner)
+        asked = self.service.requests(user_of(request).owner)
         return bodies.RequestsBody.showing(asked, self.service.schema, own=True)
 
     async def table(
@@ -224,7 +236,7 @@ class Tables:
         }
         if {tag, "*"} & _tags(request.headers.get("if-none-match", "")):
             return Response(status_code=304, headers=headers)
-        self._check_cells(subtable, shape)
+        check_cells(self.service, self.settings, subtable, shape)
         if kept is None:
             found = await run_in_threadpool(_written, self.service, public, shape, format)
             if not isinstance(found, AnswerFile):
@@ -250,22 +262,6 @@ class Tables:
         ).model_dump()
         return Problem(facts.pop("code"), facts.pop("message"), facts)
 
-    def _check_cells(self, subtable: SubTable, shape: Shape) -> None:
-        """Before anything is counted: an estimate from the categories and the records."""
-        most = self.settings.limits.cells
-        cells = estimated_cells(subtable, self.service.schema, self.service.records, shape)
-        if cells > most:
-            text = f"the sub-table may have {cells} cells, at most {most} are answered; ask for fewer variables"
-            raise Problem("too-large", text, {"limit": most, "asked": cells})
-
-
-@dataclass(frozen=True)
-class Views:
-    """What anybody may see beside the tables."""
-
-    service: QueryService
-    settings: ServerConfig
-
     async def variables(self) -> bodies.VariablesBody:
         """What can be asked for."""
         return bodies.VariablesBody.showing(self.service)
@@ -274,12 +270,12 @@ class Views:
         """The released frontier: what is public, by its largest sub-tables."""
         return bodies.FrontierBody.showing(self.service.state, is_all=self.settings.publish_unreleasable)
 
-    async def matrix(self, version: Version = None) -> bodies.MatrixBody:
+    def matrix(self, version: Version = None) -> bodies.MatrixBody:
         """The released frontier after each release, a row of X and dots for each element."""
+        moments, schema = self.service.moments(), self.service.schema
         # of what could not be released before, operators alone hear
-        return await matrix_of(
-            self.service, version, lambda last: self.settings.publish_unreleasable and version in (None, last)
-        )
+        is_all = self.settings.publish_unreleasable and version in (None, len(moments) - 1)
+        return bodies.MatrixBody.showing(moments, version, schema, is_all=is_all)
 
     async def alive(self) -> bodies.AliveBody:
         """That the process answers, and no more; whether it can decide is asked at /readyz."""
@@ -294,28 +290,21 @@ class Views:
                 found.status = UNAVAILABLE.code
         return found
 
-
-@dataclass(frozen=True)
-class OperatorViews:
-    """What operators and auditors see: both frontiers, every request, and why; and the last builds, below `runs`."""
-
-    service: QueryService
-    access: Access
-    runs: Path
+    # For operators and auditors
 
     async def metrics(self, request: Request) -> Response:
-        """Counters and gauges in Prometheus' text format; none reveals what was asked for."""
+        """Counters and gauges in Prometheus' text format; none reveals what was asked for, nor a value of the data."""
         answered, shared = dict(request.state.answered), request.state.connections
-        text = await run_in_threadpool(metrics_text, self.service, self.access, answered, shared, self.runs)
-        return Response(text, media_type=MEDIA_TYPE)
+        found = _Metrics(self.service, self.access, answered, shared, self.runs)
+        return Response(await run_in_threadpool(generate_latest, found), media_type=CONTENT_TYPE_LATEST)
 
     async def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""
         return bodies.AllFrontiersBody.showing(self.service.state)
 
-    async def operator_matrix(self, version: Version = None) -> bodies.MatrixBody:
+    def operator_matrix(self, version: Version = None) -> bodies.MatrixBody:
         """Both frontiers after each release, a row of X and dots for each element."""
-        return await matrix_of(self.service, version, lambda last: True)
+        return bodies.MatrixBody.showing(self.service.moments(), version, self.service.schema, is_all=True)
 
     async def effect(
         self, variables: Annotated[str, Query(description="names, separated by commas", max_length=10_000)]
@@ -333,38 +322,27 @@ class OperatorViews:
         version = str(self.service.state.version)
         return Response(self.service.statuses().tobytes(), media_type=BYTES, headers={"x-version": version})
 
-    async def all_requests(self) -> bodies.RequestsBody:
+    def all_requests(self) -> bodies.RequestsBody:
         """Requests of all users, the newest first."""
-        asked = await run_in_threadpool(self.service.requests)
-        return bodies.RequestsBody.showing(asked, self.service.schema, own=False)
+        return bodies.RequestsBody.showing(self.service.requests(), self.service.schema, own=False)
 
-    async def explained(self, number: int) -> bodies.ExplainedBody:
+    def explained(self, number: int) -> bodies.ExplainedBody:
         """Why a request was decided as it was, with the cell that shows it."""
-        found = await run_in_threadpool(partial(self.service.explained, number, finds=True))
+        found = self.service.explained(number, finds=True)
         if found is None:
             raise Problem("unknown-request", f"there is no request of the number {number}")
         return bodies.ExplainedBody.showing(found, self.service.schema)
 
-    async def history(self) -> bodies.HistoryBody:
+    def history(self) -> bodies.HistoryBody:
         """Both frontiers over time."""
-        moments = await run_in_threadpool(self.service.moments)
-        return bodies.HistoryBody.showing(self.service.rules, moments, self.service.schema)
-
-
-@dataclass(frozen=True)
-class Operations:
-    """What operators change."""
-
-    service: QueryService
-    access: Access
-    now: Callable[[], datetime]
+        return bodies.HistoryBody.showing(self.service.rules, self.service.moments(), self.service.schema)
 
     async def round(self, request: Request) -> bodies.RoundBody:
         """Holds a round of the rule batch: what waits is decided together."""
         require_operator(user_of(request), changes=True)
         return bodies.RoundBody(decided=await waited(self.service.round()))
 
-    async def new_key(self, wanted: bodies.NewKey, request: Request) -> bodies.KeyBody:
+    def new_key(self, wanted: bodies.NewKey, request: Request) -> bodies.KeyBody:
         """Makes a key, which is shown this once."""
         by = user_of(request)
         require_operator(by, changes=True)
@@ -372,26 +350,16 @@ class Operations:
         if wanted.role not in (None, role):
             text = f"server.users gives {wanted.user} the role {role}; change it there, or ask for that one"
             raise Problem("bad-body", text)
-        key = await run_in_threadpool(self.access.new_key, wanted.user, self.now(), wanted.days, by.name)
+        key = self.access.new_key(wanted.user, self.now(), wanted.days, by.name)
         return bodies.KeyBody(user=wanted.user, role=role, key=key)
 
-    async def revoke(self, number: str, request: Request) -> bodies.RevokedBody:
+    def revoke(self, number: str, request: Request) -> bodies.RevokedBody:
         """Ends a key, and the sessions that began with it."""
         by = user_of(request)
         require_operator(by, changes=True)
-        if not await run_in_threadpool(self.access.revoke, number, by.name):
+        if not self.access.revoke(number, by.name):
             raise Problem("unknown-key", f"there is no key {number[:40]!r}")
         return bodies.RevokedBody(revoked=number)
-
-
-async def matrix_of(service: QueryService, version: int | None, is_all: Callable[[int], bool]) -> bodies.MatrixBody:
-    """The frontiers at a version, the last where none is given; with the unreleasable one by what is last."""
-    moments = await run_in_threadpool(service.moments)
-    last = len(moments) - 1
-    if version is not None and version > last:
-        raise Problem("unknown-version", f"there is no version {version} yet, the last is {last}")
-    moment = moments[last if version is None else version]
-    return bodies.MatrixBody.showing(moment, last, service.schema, is_all=is_all(last))
 
 
 def user_of(request: Request) -> User:
@@ -427,20 +395,14 @@ def _tags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
-def public_of(service: QueryService, subtable: SubTable) -> Table | SuppressedAnswer | None:
+def public_of(service: Service, subtable: SubTable) -> Table | SuppressedAnswer | None:
     """What is public of a sub-table, whole or with suppressed cells; None where nothing is."""
     whole = service.marginal(subtable)
     return service.in_part(subtable) if whole is None else whole
 
 
-def require_in_part(service: QueryService) -> None:
-    """Problem where the rules of the server allow no suppressed cells."""
-    if Simulatable.name in service.rules:
-        raise Problem("not-possible", NO_PARTS_HERE)
-
-
 def _written(
-    service: QueryService, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
+    service: Service, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
 ) -> AnswerFile | Iterator[bytes]:
     try:
         return written(Answer(service.title, public, shape, service.texts), format)
@@ -448,60 +410,51 @@ def _written(
         raise Problem("unknown-format", str(error)) from error
 
 
-def _must_look(request: Request) -> None:
+def must_look(request: Request) -> None:
     require_operator(user_of(request))
 
 
 def routes(
-    service: QueryService, settings: ServerConfig, access: Access, now: Callable[[], datetime], runs: Path
+    service: Service, settings: ServerConfig, access: Access, now: Callable[[], datetime], runs: Path
 ) -> APIRouter:
     """All addresses; answers have the type that they return, without the fields that it lacks."""
-    tables, views = Tables(service, settings), Views(service, settings)
-    shown, does = OperatorViews(service, access, runs), Operations(service, access, now)
-    users: list[Route] = [
-        ("POST", "/requests", tables.ask, documented(403, 415, also=PENDING)),
-        ("GET", "/jobs/{number}", tables.job, documented(404, also=PENDING)),
-        ("GET", "/tables/{name:path}", tables.table, documented(404, 406, also=TABLE)),
-        ("GET", "/variables", views.variables, documented()),
-        ("GET", "/frontier", views.frontier, documented()),
-        ("GET", "/frontier/matrix", views.matrix, documented(404)),
-        ("GET", "/requests", tables.requests, documented()),
-        ("GET", "/health", views.ready, documented(also=NOT_WELL)),
+    api = _Handlers(service, settings, access, now, runs)
+    for_all: list[Route] = [
+        ("POST", f"{bodies.PREFIX}/requests", api.ask, documented(403, 415, also=PENDING)),
+        ("GET", f"{bodies.PREFIX}/jobs/{{number}}", api.job, documented(404, also=PENDING)),
+        ("GET", f"{bodies.PREFIX}/tables/{{name:path}}", api.table, documented(404, 406, also=TABLE)),
+        ("GET", f"{bodies.PREFIX}/variables", api.variables, documented()),
+        ("GET", f"{bodies.PREFIX}/frontier", api.frontier, documented()),
+        ("GET", f"{bodies.PREFIX}/frontier/matrix", api.matrix, documented(404)),
+        ("GET", f"{bodies.PREFIX}/requests", api.requests, documented()),
+        ("GET", f"{bodies.PREFIX}/health", api.ready, documented(also=NOT_WELL)),
+        ("GET", LIVE, api.alive, documented()),
+        ("GET", READY, api.ready, documented(also=NOT_WELL)),
     ]
-    operators: list[Route] = [
-        ("GET", "/operator/frontier", shown.operator_frontier, documented(403)),
-        ("GET", "/operator/frontier/matrix", shown.operator_matrix, documented(403, 404)),
-        ("GET", "/operator/effect", shown.effect, documented(403)),
-        ("GET", "/operator/statuses", shown.statuses, documented(403, also=BINARY)),
-        ("GET", "/operator/requests", shown.all_requests, documented(403)),
-        ("GET", "/operator/requests/{number}", shown.explained, documented(403, 404)),
-        ("GET", "/operator/history", shown.history, documented(403)),
-        ("POST", "/operator/round", does.round, documented(403)),
-        ("POST", "/operator/keys", does.new_key, documented(403, 404, 415)),
-        ("DELETE", "/operator/keys/{number}", does.revoke, documented(403, 404)),
+    for_operators: list[Route] = [
+        ("GET", f"{bodies.PREFIX}/operator/frontier", api.operator_frontier, documented()),
+        ("GET", f"{bodies.PREFIX}/operator/frontier/matrix", api.operator_matrix, documented(404)),
+        ("GET", f"{bodies.PREFIX}/operator/effect", api.effect, documented()),
+        ("GET", f"{bodies.PREFIX}/operator/statuses", api.statuses, documented(also=BINARY)),
+        ("GET", f"{bodies.PREFIX}/operator/requests", api.all_requests, documented()),
+        ("GET", f"{bodies.PREFIX}/operator/requests/{{number}}", api.explained, documented(404)),
+        ("GET", f"{bodies.PREFIX}/operator/history", api.history, documented()),
+        ("POST", f"{bodies.PREFIX}/operator/round", api.round, documented()),
+        ("POST", f"{bodies.PREFIX}/operator/keys", api.new_key, documented(404, 415)),
+        ("DELETE", f"{bodies.PREFIX}/operator/keys/{{number}}", api.revoke, documented(404)),
+        ("GET", METRICS, api.metrics, documented(also=PLAIN_TEXT)),
     ]
-    probes: list[Route] = [
-        ("GET", LIVE, views.alive, documented()),
-        ("GET", READY, views.ready, documented(also=NOT_WELL)),
-    ]
-    metrics: list[Route] = [("GET", METRICS, shown.metrics, documented(403, also=PLAIN_TEXT))]
-    router, looks = APIRouter(), [Depends(_must_look)]
-    everything: list[tuple[str, list[Route], list[Any]]] = [
-        (bodies.PREFIX, users, []),
-        (bodies.PREFIX, operators, looks),
-        ("", probes, []),
-        ("", metrics, looks),
-    ]
-    for prefix, listed, dependencies in everything:
+    router = APIRouter()
+    for listed, guards, errors in (for_all, [], {}), (for_operators, [Depends(must_look)], documented(403)):
         for method, path, called, answers in listed:
             router.add_api_route(
-                prefix + path,
+                path,
                 called,
                 methods=[method],
-                responses=answers,
-                status_code=201 if called == does.new_key else 200,
+                responses=errors | answers,
+                status_code=201 if called == api.new_key else 200,
                 response_model_exclude_unset=True,
                 response_class=Response if "content" in answers.get(200, {}) else JSONResponse,
-                dependencies=dependencies,
+                dependencies=guards,
             )
     return router

@@ -15,21 +15,22 @@ from fastapi.telemetry import TelemetryConfig
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from sdc.config.server import ServerConfig
 from sdc.model.errors import SdcError
 from sdc.record.database import ChainError
-from sdc.server.service.query_service import QueryService
+from sdc.server.service.service import Service
 from sdc.server.web.access import Access, AccessError, Signed
 from sdc.server.web.api import routes
 from sdc.server.web.bodies import PREFIX
 from sdc.server.web.connections import Connections
-from sdc.server.web.documentation import documentation_page, openapi_of
+from sdc.server.web.documentation import openapi_of
 from sdc.server.web.gateway import SESSION, Gateway
-from sdc.server.web.problems import UNAVAILABLE, Problem, denied, response_to, show_pages_by
+from sdc.server.web.pages import pages
+from sdc.server.web.problems import PX_PREFIX, UNAVAILABLE, Problem, denied, page_of, response_to
 from sdc.server.web.pxapi import px_routes
 
 # traces have addresses and the messages of exceptions, and go wherever the environment says
@@ -50,14 +51,14 @@ def _documentation(app: FastAPI) -> APIRouter:
         return JSONResponse(openapi_of(app))
 
     @router.get(PREFIX)
-    async def page() -> HTMLResponse:
-        return HTMLResponse(documentation_page(openapi_of(app)))
+    async def page(request: Request) -> Response:
+        return page_of(request, "documentation", paths=openapi_of(app)["paths"], px_prefix=PX_PREFIX)
 
     return router
 
 
 def create_app(
-    service: QueryService,
+    service: Service,
     settings: ServerConfig,
     access: Access,
     *,
@@ -97,7 +98,7 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
 
     @router.post("/login")
     async def login(request: Request, key: Annotated[str, Form()] = "", csrf: Annotated[str, Form()] = "") -> Response:
-        _check(signed, csrf, request)
+        signed.check_form(csrf, request.state.browser)
         user = access.by_key(key.strip(), now())
         found = RedirectResponse("/operator" if user.may_look else "/", 303)
         secure = request.state.is_secure
@@ -106,7 +107,7 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
 
     @router.post("/logout")
     async def logout(request: Request, csrf: Annotated[str, Form()] = "") -> Response:
-        _check(signed, csrf, request)
+        signed.check_form(csrf, request.state.browser)
         session = signed.session_of(request.cookies.get(SESSION, ""))
         if session and not request.state.user.is_public:
             await run_in_threadpool(access.log_out, session, request.state.user.name, now())
@@ -117,62 +118,49 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
     return router
 
 
-def static_files() -> StaticFiles:
-    """Those of the pages, and what they share with an explorer's."""
-    return StaticFiles(packages=[("sdc.server.web", "static"), ("sdc.report", "static")])
-
-
-def _check(signed: Signed, csrf: str, request: Request) -> None:
-    signed.check_form(csrf, request.state.browser)
-
-
-def _add_pages(app: FastAPI, service: QueryService, settings: ServerConfig, signed: Signed) -> None:
-    from sdc.server.web.pages import error_page, pages
-
-    show_pages_by(error_page)
-    app.mount("/static", static_files())
+def _add_pages(app: FastAPI, service: Service, settings: ServerConfig, signed: Signed) -> None:
+    # what the pages have of their own, and what they share with an explorer's
+    app.mount("/static", StaticFiles(packages=[("sdc.server.web", "static"), ("sdc.report", "static")]))
 
     async def form_checked(request: Request) -> None:
         if request.method == "POST":
-            _check(signed, str((await request.form()).get("csrf", "")), request)
+            signed.check_form(str((await request.form()).get("csrf", "")), request.state.browser)
 
     app.include_router(pages(service, settings), include_in_schema=False, dependencies=[Depends(form_checked)])
 
 
 def _add_problems(app: FastAPI) -> None:
-    @app.exception_handler(Problem)
-    async def told(request: Request, problem: Problem) -> Response:
-        return response_to(request, problem)
+    async def answer(request: Request, error: Exception) -> Response:
+        return response_to(request, _problem_of(request, error))
 
-    @app.exception_handler(AccessError)
-    async def may_not(request: Request, error: AccessError) -> Response:
-        return response_to(request, denied(error))
-
-    @app.exception_handler(HTTPException)
-    async def failed(request: Request, error: HTTPException) -> Response:
-        code, message = {404: ("unknown-path", "there is nothing at this address"), 405: NOT_ALLOWED}.get(
-            error.status_code, ("bad-body", "the body cannot be read; send what the documentation at /api says")
-        )
-        return response_to(request, Problem(code, message, {}, dict(error.headers or {}), error.status_code))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if request.method == "POST" and request.url.path.startswith(PREFIX) and kind != "application/json":
-            text = "the body is not application/json; send JSON and say so in the header Content-Type"
-            return response_to(request, Problem("unsupported-media-type", text))
-        where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        text = f"{where[:200]}: {str(error.errors()[0]['msg'])[:200]}; see the documentation at /api"
-        return response_to(request, Problem("bad-body", text))
-
-    @app.exception_handler(ChainError)
-    @app.exception_handler(BrokenProcessPool)
-    async def unavailable(request: Request, error: Exception) -> Response:
-        return response_to(request, UNAVAILABLE)
-
-    @app.exception_handler(SdcError)
-    async def refused(request: Request, error: SdcError) -> Response:
-        return response_to(request, Problem("refused", str(error)))
+    for kind in (Problem, HTTPException, RequestValidationError, BrokenProcessPool, SdcError):
+        app.add_exception_handler(kind, answer)
 
 
-NOT_ALLOWED = ("not-allowed", "this address does not do that; see the documentation at /api")
+def _problem_of(request: Request, error: Exception) -> Problem:
+    match error:
+        case Problem():
+            return error
+        case AccessError():
+            return denied(error)
+        case HTTPException():
+            code, message = _FAILED.get(error.status_code, _FAILED[400])
+            return Problem(code, message, {}, dict(error.headers or {}), error.status_code)
+        case RequestValidationError():
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if request.method == "POST" and request.url.path.startswith(PREFIX) and kind != "application/json":
+                text = "the body is not application/json; send JSON and say so in the header Content-Type"
+                return Problem("unsupported-media-type", text)
+            where = ".".join(str(part) for part in error.errors()[0]["loc"])
+            text = f"{where[:200]}: {str(error.errors()[0]['msg'])[:200]}; see the documentation at /api"
+            return Problem("bad-body", text)
+        case ChainError() | BrokenProcessPool():
+            return UNAVAILABLE
+    return Problem("refused", str(error))
+
+
+_FAILED = {
+    400: ("bad-body", "the body cannot be read; send what the documentation at /api says"),
+    404: ("unknown-path", "there is nothing at this address"),
+    405: ("not-allowed", "this address does not do that; see the documentation at /api"),
+}

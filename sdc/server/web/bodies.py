@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, ValidationInfo
 
 from sdc.model import subtable as st
 from sdc.model.schema import Schema, Variable
@@ -16,20 +16,30 @@ from sdc.model.subtable import SubTable
 from sdc.server.service.effect import Effect
 from sdc.server.service.levels import implied_levels
 from sdc.server.service.outcome import PUBLIC, Decided
-from sdc.server.service.query_service import Explained, Moment, QueryService, Reply, Request
+from sdc.server.service.service import Service
+from sdc.server.service.views import Explained, Moment, Reply, Request
 from sdc.server.web.access import NAME, Role
+from sdc.server.web.problems import Problem
 
 PREFIX = "/api"
-Names = list[str]
 BOTH = ("released", "unreleasable")
 
 
-def named(subtables: Iterable[SubTable], schema: Schema) -> list[Names]:
-    return [st.names(t, schema) for t in subtables]
+def _named(found: Any, info: ValidationInfo) -> Any:
+    return st.names(found, info.context) if isinstance(found, int) and info.context else found
 
 
-def names_of(subtable: SubTable | None, schema: Schema) -> Names | None:
-    return None if subtable is None else st.names(subtable, schema)
+Names = Annotated[list[str], BeforeValidator(_named)]
+"""The variables of a sub-table, which may be given by its number."""
+
+
+class Body(BaseModel):
+    """What is answered."""
+
+    @classmethod
+    def with_names(cls, found: Mapping[str, Any], schema: Schema) -> Self:
+        """With these values, sub-tables among them by their numbers; what has no field is left out."""
+        return cls.model_validate(found, context=schema)
 
 
 def address_of(subtable: SubTable, schema: Schema) -> str:
@@ -37,14 +47,22 @@ def address_of(subtable: SubTable, schema: Schema) -> str:
     return "*".join(quote(name, safe="") for name in st.names(subtable, schema))
 
 
-def names_in(text: str, schema: Schema) -> Names:
+def names_in(text: str, schema: Schema) -> list[str]:
     """The variables of an address: `A*B`, or `A,B` for clients that take a star for a pattern."""
     return text.split("*" if "*" in text or text in schema.names else ",")
 
 
-def in_part_of(subtables: Sequence[SubTable], schema: Schema) -> dict[str, list[Names]]:
+def moment_at(moments: Sequence[Moment], version: int | None) -> Moment:
+    """The frontiers at a version, the last where none is given; Problem where it is yet to come."""
+    last = len(moments) - 1
+    if version is not None and version > last:
+        raise Problem("unknown-version", f"there is no version {version} yet, the last is {last}")
+    return moments[last if version is None else version]
+
+
+def in_part_of(subtables: tuple[SubTable, ...]) -> dict[str, tuple[SubTable, ...]]:
     """The suppressed tables, where there are any; by their old key too, for one release."""
-    return dict.fromkeys(("suppressed_tables", "in_part"), named(subtables, schema)) if subtables else {}
+    return dict.fromkeys(("suppressed_tables", "in_part"), subtables) if subtables else {}
 
 
 # What is taken
@@ -71,14 +89,14 @@ class NewKey(BaseModel):
 # What is answered
 
 
-class ProblemBody(BaseModel):
+class ProblemBody(Body):
     """What goes wrong; the problems of limits also have the limit and what was asked for."""
 
     code: str
     message: str
 
 
-class ReplyBody(BaseModel):
+class ReplyBody(Body):
     """What became of a request."""
 
     decision: Decided
@@ -94,18 +112,14 @@ class ReplyBody(BaseModel):
         """With what leads a visitor without cookies to the job again."""
         is_had = reply.decision in PUBLIC
         job = f"{PREFIX}/jobs/{reply.job}" + (f"?visitor={visitor}" if visitor else "")
-        return cls(
-            decision=reply.decision,
-            code=reply.code,
-            message=reply.message,
-            table=f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
-            projection=named(reply.projection, schema),
-            job=None if reply.job is None else job,
-            version=reply.version,
-        )
+        own = {
+            "table": f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
+            "job": None if reply.job is None else job,
+        }
+        return cls.with_names(vars(reply) | own, schema)
 
 
-class VariableBody(BaseModel):
+class VariableBody(Body):
     """A variable; `implies` are its coarser levels, which a table of it implies, if there are any."""
 
     name: str
@@ -114,14 +128,14 @@ class VariableBody(BaseModel):
     tells: Annotated[Names | None, Field(description="old name of implies")] = None
 
     @classmethod
-    def showing(cls, variable: Variable, is_listed: bool, implied: Names | None) -> Self:
+    def showing(cls, variable: Variable, is_listed: bool, implied: list[str] | None) -> Self:
         found = cls(name=variable.name, categories=list(variable.categories) if is_listed else None)
         if implied is not None:
             found.implies = found.tells = implied
         return found
 
 
-class LabelsBody(BaseModel):
+class LabelsBody(Body):
     """What a variable and its categories are called, where labels are given."""
 
     label: str | None = None
@@ -130,7 +144,7 @@ class LabelsBody(BaseModel):
     categories: dict[str, str] | None = None
 
 
-class AboutBody(BaseModel):
+class AboutBody(Body):
     """What the tables are of, as far as it is given."""
 
     population: str | None = None
@@ -141,7 +155,7 @@ class AboutBody(BaseModel):
     notes: list[str] | None = None
 
 
-class VariablesBody(BaseModel):
+class VariablesBody(Body):
     """What can be asked for."""
 
     title: str
@@ -151,18 +165,16 @@ class VariablesBody(BaseModel):
     labels: dict[str, LabelsBody] | None = None
 
     @classmethod
-    def showing(cls, service: QueryService) -> Self:
-        implied, listed = (
-            implied_levels(service.schema),
-            {service.schema.names[v] for v in st.members(service.state.named)},
-        )
-        variables = [VariableBody.showing(v, v.name in listed, implied.get(v.name)) for v in service.schema.variables]
+    def showing(cls, service: Service) -> Self:
+        schema, implied = service.schema, implied_levels(service.schema)
+        listed = {schema.names[v] for v in st.members(service.state.named)}
+        variables = [VariableBody.showing(v, v.name in listed, implied.get(v.name)) for v in schema.variables]
         texts = replace(service.texts, labels=service.texts.labels.of_categories(listed))
         facts = {"title": service.title, "records": service.records, "variables": variables, **texts.given}
-        return cls.model_validate(facts)
+        return cls.with_names(facts, schema)
 
 
-class FrontierBody(BaseModel):
+class FrontierBody(Body):
     """The released frontier, and what is public with suppressed cells where anything is.
 
     The unreleasable one where the operator publishes it.
@@ -177,14 +189,12 @@ class FrontierBody(BaseModel):
     @classmethod
     def showing(cls, state: State, *, is_all: bool) -> Self:
         """With the unreleasable one where `is_all`."""
-        released = named(state.released.frontier, state.schema)
-        found = cls(released=released, version=state.version, **in_part_of(state.suppressed_tables.views, state.schema))
-        if is_all:
-            found.unreleasable = named(state.unreleasable, state.schema)
-        return found
+        found: dict[str, Any] = {"released": state.released.frontier, "version": state.version}
+        found |= in_part_of(state.suppressed_tables.views)
+        return cls.with_names(found | ({"unreleasable": state.unreleasable} if is_all else {}), state.schema)
 
 
-class MatrixBody(BaseModel):
+class MatrixBody(Body):
     """The frontiers after a release: each row has an X for each of `variables` that is in it, and else a dot."""
 
     version: int
@@ -196,24 +206,16 @@ class MatrixBody(BaseModel):
     unreleasable: list[str] | None = None
 
     @classmethod
-    def showing(cls, moment: Moment, last: int, schema: Schema, *, is_all: bool) -> Self:
-        """With the unreleasable frontier where `is_all`."""
-
-        def rows(frontier: Iterable[SubTable]) -> list[str]:
-            return [st.marks(t, len(schema)) for t in frontier]
-
-        return cls(
-            version=moment.version,
-            last=last,
-            at=moment.at,
-            cause=names_of(moment.cause, schema),
-            variables=list(schema.names),
-            released=rows(moment.released),
-            **({"unreleasable": rows(moment.unreleasable)} if is_all else {}),
-        )
+    def showing(cls, moments: Sequence[Moment], version: int | None, schema: Schema, *, is_all: bool) -> Self:
+        """At a version, with the unreleasable frontier where `is_all`; Problem as `moment_at`."""
+        moment = moment_at(moments, version)
+        shown = BOTH if is_all else BOTH[:1]
+        rows = {name: [st.marks(t, len(schema)) for t in getattr(moment, name)] for name in shown}
+        own = {"version": moment.version, "at": moment.at, "cause": moment.cause}
+        return cls.with_names({**own, "last": len(moments) - 1, "variables": schema.names, **rows}, schema)
 
 
-class AllFrontiersBody(BaseModel):
+class AllFrontiersBody(Body):
     """What is public, by its frontier and as it was asked for, and what is not."""
 
     released: list[Names]
@@ -226,13 +228,12 @@ class AllFrontiersBody(BaseModel):
 
     @classmethod
     def showing(cls, state: State) -> Self:
-        frontiers = {"released": state.released.frontier, "direct": state.direct}
-        frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
-        told = {name: named(found, state.schema) for name, found in frontiers.items()}
-        return cls(version=state.version, **told, **in_part_of(state.suppressed_tables.views, state.schema))
+        found = {"released": state.released.frontier, "direct": state.direct, "unreleasable": state.unreleasable}
+        found |= {"undecided": state.undecided, **in_part_of(state.suppressed_tables.views)}
+        return cls.with_names({**found, "version": state.version}, state.schema)
 
 
-class RequestBody(BaseModel):
+class RequestBody(Body):
     """One request; its number is that of its user's requests, or for operators that in the history."""
 
     number: int
@@ -247,11 +248,10 @@ class RequestBody(BaseModel):
 
     @classmethod
     def showing(cls, asked: Request, schema: Schema, number: int) -> Self:
-        own = {"number": number, "who": asked.who, "sub_table": st.names(asked.sub_table, schema)}
-        return cls(**(vars(asked) | own))
+        return cls.with_names(vars(asked) | {"number": number, "who": asked.who}, schema)
 
 
-class RequestsBody(BaseModel):
+class RequestsBody(Body):
     requests: list[RequestBody]
 
     @classmethod
@@ -259,30 +259,30 @@ class RequestsBody(BaseModel):
         return cls(requests=[RequestBody.showing(one, schema, one.own if own else one.number) for one in asked])
 
 
-class AliveBody(BaseModel):
+class AliveBody(Body):
     """The process answers."""
 
     alive: Literal[True]
 
 
-class HealthBody(BaseModel):
+class HealthBody(Body):
     """`ok`, or what is wrong."""
 
     status: str
     version: int
 
 
-class PairBody(BaseModel):
+class PairBody(Body):
     released: int
     unreleasable: int
 
 
-class FrontierPairBody(BaseModel):
+class FrontierPairBody(Body):
     released: list[Names]
     unreleasable: list[Names]
 
 
-class EffectBody(BaseModel):
+class EffectBody(Body):
     """What releasing a sub-table would do; `newly` are numbers of sub-tables, `released` and `unreleasable` some."""
 
     sub_table: Names
@@ -299,18 +299,16 @@ class EffectBody(BaseModel):
     @classmethod
     def showing(cls, effect: Effect, schema: Schema, version: int) -> Self:
         frontiers = effect.released_frontier, effect.unreleasable_frontier
-        facts = {
-            "sub_table": st.names(effect.sub_table, schema),
+        own = {
             "status": effect.status.name.lower(),
-            **{name: named(getattr(effect, name), schema) for name in BOTH},
             "newly": dict(zip(BOTH, effect.newly, strict=True)),
-            "frontiers": {name: named(found, schema) for name, found in zip(BOTH, frontiers, strict=True)},
+            "frontiers": dict(zip(BOTH, frontiers, strict=True)),
             "version": version,
         }
-        return cls(**(vars(effect) | facts))
+        return cls.with_names(vars(effect) | own, schema)
 
 
-class ExplainedBody(BaseModel):
+class ExplainedBody(Body):
     """Why a request was decided as it was."""
 
     request: RequestBody
@@ -324,10 +322,10 @@ class ExplainedBody(BaseModel):
     @classmethod
     def showing(cls, explained: Explained, schema: Schema) -> Self:
         asked = RequestBody.showing(explained.request, schema, explained.request.number)
-        return cls(**(vars(explained) | {"request": asked}))
+        return cls.with_names(vars(explained) | {"request": asked}, schema)
 
 
-class MomentBody(BaseModel):
+class MomentBody(Body):
     version: int
     at: str
     cause: Names | None
@@ -339,12 +337,11 @@ class MomentBody(BaseModel):
 
     @classmethod
     def showing(cls, moment: Moment, schema: Schema) -> Self:
-        told = {"cause": names_of(moment.cause, schema), **in_part_of(moment.in_part, schema)}
-        told |= {name: named(getattr(moment, name), schema) for name in BOTH}
-        return cls(**({name: value for name, value in vars(moment).items() if name != "in_part"} | told))
+        found = {name: value for name, value in vars(moment).items() if name != "in_part"}
+        return cls.with_names(found | in_part_of(moment.in_part), schema)
 
 
-class HistoryBody(BaseModel):
+class HistoryBody(Body):
     """Both frontiers over time."""
 
     rules: list[str]
@@ -355,11 +352,11 @@ class HistoryBody(BaseModel):
         return cls(rules=list(rules), moments=[MomentBody.showing(moment, schema) for moment in moments])
 
 
-class RoundBody(BaseModel):
+class RoundBody(Body):
     decided: int
 
 
-class KeyBody(BaseModel):
+class KeyBody(Body):
     """A new key."""
 
     user: str
@@ -367,5 +364,5 @@ class KeyBody(BaseModel):
     key: str
 
 
-class RevokedBody(BaseModel):
+class RevokedBody(Body):
     revoked: str

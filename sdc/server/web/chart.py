@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
-from sdc.model.labels import Labels
 from sdc.model.table import Table
+from sdc.publish.formats.table import Dimension
 from sdc.report import svg
 from sdc.report.plot import Plot
-from sdc.server.web.cells import Answer, Shape
+from sdc.server.web.answers import Answer
 
 MAX_BARS = 60
 COLOURS = 6  # classes bar-0 to bar-5; each bar is named too, so that nobody has to tell colours apart
@@ -25,46 +26,42 @@ def chart(answer: Answer) -> Markup | None:
 
     Of two variables the bars are in groups, by the first. Nothing has a style of its own, which a page may forbid.
     """
-    marginal, variables = answer.marginal, answer.given
-    if marginal is None or answer.is_in_part or len(variables) > 2 or marginal.schema.cells > MAX_BARS:
+    if not isinstance(answer.public, Table) or len(answer.table.dimensions) > 2 or answer.table.cells > MAX_BARS:
         return None
-    codes, counts = next(Answer("", marginal, Shape(zeros=True)).chunks(MAX_BARS))
-    cells = list(zip(codes.tolist(), counts.tolist(), strict=True))
-    names = " by ".join(map(answer.labels.variable, answer.names))
+    variables = answer.table.dimensions
+    codes, counts = next(replace(answer.table, zeros=True, totals=False).slices(MAX_BARS))
+    names = " by ".join(variable.label for variable in variables)
     groups = len(variables[0].categories) if len(variables) == 2 else 0
-    height = (len(cells) + groups) * ROW + 2 * MARGIN
+    height = (len(counts) + groups) * ROW + 2 * MARGIN
     bars = Plot(LABELS, MARGIN, WIDTH - LABELS - FIGURES, height - 2 * MARGIN, (0, int(counts.max())), (0, 1))
     description = (
-        f"{len(cells)} bars, one for each cell of {names}. The longest is {int(counts.max()):,} of "
-        f"{marginal.total:,} records: {_said(marginal, codes[counts.argmax()].tolist(), answer.labels)}."
+        f"{len(counts)} bars, one for each cell of {names}. The longest is {int(counts.max()):,} of "
+        f"{answer.table.records:,} records: {_said(variables, codes[counts.argmax()].tolist())}."
     )
-    rows = _rows(answer, marginal, cells, bars)
+    rows = _rows(variables, zip(codes.tolist(), counts.tolist(), strict=True), bars)
     return svg.figure("chart", WIDTH, height, f"{answer.title}: {names}", description, rows)
 
 
-def _said(marginal: Table, cell: list[int], labels: Labels) -> str:
-    named = marginal.schema.named(cell).items()
-    return ", ".join(f"{labels.variable(name)} = {labels.category(name, category)}" for name, category in named)
+def _said(variables: Sequence[Dimension], cell: list[int]) -> str:
+    return ", ".join(f"{one.label} = {one.labels[code]}" for one, code in zip(variables, cell, strict=True))
 
 
-def _rows(answer: Answer, marginal: Table, cells: list[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
-    variables, labels, top = answer.given, answer.labels, bars.top
-    called = [labels.categories(variable) for variable in variables]
+def _rows(variables: Sequence[Dimension], cells: Iterable[tuple[list[int], int]], bars: Plot) -> Iterator[Markup]:
+    top = bars.top
     for codes, count in cells:
         if len(codes) == 2 and codes[1] == 0:
-            yield _label(f"{labels.variable(variables[0].name)}: {called[0][codes[0]]}", 0.0, top, "t strong")
+            yield _label(f"{variables[0].label}: {variables[0].labels[codes[0]]}", 0.0, top, "t strong")
             top += ROW
-        said = f"{_said(marginal, codes, labels)}: {count:,}"
         yield svg.element(
             "rect",
-            svg.element("title", said),
+            svg.element("title", f"{_said(variables, codes)}: {count:,}"),
             x=bars.left,
             y=top + 3,
             width=bars.x(count) - bars.left,
             height=ROW - 6,
             class_=f"bar bar-{codes[-1] % COLOURS if len(codes) == 2 else 0}",
         )
-        yield _label(called[-1][codes[-1]], bars.left - 8, top, "t", "end")
+        yield _label(variables[-1].labels[codes[-1]], bars.left - 8, top, "t", "end")
         yield svg.text(bars.x(count) + 6, top + ROW - 7, f"{count:,}")
         top += ROW
 

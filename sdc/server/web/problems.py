@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import Scope, Send
 
+from sdc.page_templates import page_templates
 from sdc.server.service.outcome import PROBLEMS
 from sdc.server.web.access import AccessError
 
@@ -54,13 +56,18 @@ def denied(error: AccessError) -> Problem:
     return Problem(error.code, str(error), headers=headers)
 
 
-Page = Callable[[Request, Problem], Response]
-_pages: list[Page] = []
+_TEMPLATES = page_templates("sdc.server.web", "templates")
+_TEMPLATES.filters["called"] = lambda name, labels: labels.variable(name)
+_TEMPLATES.filters["number"] = "{:,}".format
+# a long label breaks after a star, and nowhere else
+_TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
 
 
-def show_pages_by(page: Page) -> None:
-    """Set how pages show problems; without it all are JSON."""
-    _pages[:] = [page]
+def page_of(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
+    """A page from its template; the user may be unknown where something has failed."""
+    user, csrf = getattr(request.state, "user", None), getattr(request.state, "csrf", "")
+    common = {"title": request.app.title, "user": user, "csrf": csrf, "path": request.url.path}
+    return HTMLResponse(_TEMPLATES.get_template(f"{name}.html.j2").render(common | values), status)
 
 
 def is_for_programs(path: str) -> bool:
@@ -70,11 +77,14 @@ def is_for_programs(path: str) -> bool:
 
 def response_to(request: Request, problem: Problem) -> Response:
     """JSON, or for a person a page."""
-    wants_page = not is_for_programs(request.url.path) and _pages
-    if request.url.path.startswith(f"{PX_PREFIX}/"):
-        found: Response = _detailed(problem)
+    path = request.url.path
+    found: Response
+    if path.startswith(f"{PX_PREFIX}/"):
+        found = _detailed(problem)
+    elif is_for_programs(path):
+        found = JSONResponse(problem.body, problem.status)
     else:
-        found = _pages[0](request, problem) if wants_page else JSONResponse(problem.body, problem.status)
+        found = page_of(request, "error", problem.status, code=problem.code, message=problem.message)
     for name, value in problem.headers.items():
         found.headers[name] = value
     return found

@@ -37,10 +37,10 @@ from sdc.publish.formats.pxapi import LANGUAGE, Document
 from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import NO_COUNT, Dimension
 from sdc.publish.formats.xlsx import xlsx
-from sdc.server.service.query_service import QueryService, SuppressedAnswer
-from sdc.server.web.answers import in_file
+from sdc.server.service.service import Service
+from sdc.server.service.views import SuppressedAnswer
+from sdc.server.web.answers import Answer, Shape, in_file
 from sdc.server.web.api import estimated_cells, public_of
-from sdc.server.web.cells import Answer, Shape
 from sdc.server.web.gateway import READS_PER_REQUEST
 from sdc.server.web.problems import PX_PREFIX
 from sdc.server.web.px_selection import NO_TABLE, Chosen, Codes, fail, number_of, places_of, queried, sent, with_names
@@ -113,7 +113,7 @@ def _at(dimension: Dimension, places: Codes) -> Dimension:
 class PxApi:
     """The addresses below /pxapi/v2; `now` is for tables of the past days."""
 
-    service: QueryService
+    service: Service
     settings: ServerConfig
     now: Callable[[], datetime]
     kept: Recent[tuple[SubTable, SuppressedTable | None], PublicTable] = field(
@@ -392,7 +392,7 @@ def _bytes(request: Request, body: bytes, media_type: str, headers: Mapping[str,
     return Response(body, headers=own, media_type=media_type)
 
 
-def px_routes(service: QueryService, settings: ServerConfig, now: Callable[[], datetime]) -> APIRouter:
+def px_routes(service: Service, settings: ServerConfig, now: Callable[[], datetime]) -> APIRouter:
     """All addresses below /pxapi/v2. Their document is that of PxTools/PxApiSpecs."""
     api, router = PxApi(service, settings, now), APIRouter(prefix=PX_PREFIX, include_in_schema=False)
     for path, called, methods in (

@@ -22,8 +22,8 @@ from sdc.model import subtable as st
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.service.query_service import QueryService
-from sdc.server.web.answers import FORMATS
+from sdc.server.service.service import Service
+from sdc.server.web.formats import FORMATS
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import open_service
 
@@ -49,7 +49,7 @@ def table() -> Table:
 
 
 @pytest.fixture
-def desk(table: Table, tmp_path: Path) -> Iterator[QueryService]:
+def desk(table: Table, tmp_path: Path) -> Iterator[Service]:
     with closing(open_service(table, tmp_path)) as service:
         yield service
 
@@ -99,7 +99,7 @@ def digits_in(text: str) -> set[int]:
 
 
 def test_no_count_leaves_that_was_not_released(
-    desk: QueryService, table: Table, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    desk: Service, table: Table, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     server, log = server_of(desk), tmp_path / "log.jsonl"
     with server.client("user") as client, caplog.at_level(logging.DEBUG), heard(EventLog(log), SERVER):
@@ -124,7 +124,7 @@ def test_no_count_leaves_that_was_not_released(
         assert word.lower() not in said.lower()
 
 
-def test_refusals_of_one_shape_are_the_same(desk: QueryService) -> None:
+def test_refusals_of_one_shape_are_the_same(desk: Service) -> None:
     """Whatever the reason: apart from names and the version they are the same bytes."""
     server = server_of(desk)
     client = server.client("user")
@@ -148,7 +148,7 @@ def test_refusals_of_one_shape_are_the_same(desk: QueryService) -> None:
     assert sum(len(said) for said in shapes.values()) == len(shapes) > 4
 
 
-def shape_of(body: dict[str, Any], subtable: SubTable, desk: QueryService) -> Any:
+def shape_of(body: dict[str, Any], subtable: SubTable, desk: Service) -> Any:
     """What is told of the public parts, by the position of each name in the request."""
     names = st.names(subtable, desk.schema)
     parts = [[names.index(name) for name in part] for part in body["projection"]]

@@ -30,11 +30,12 @@ from sdc.risk.criteria import Criteria
 from sdc.server.service.audit import Audit, Standard, audit
 from sdc.server.service.judge import Judge, surveyed
 from sdc.server.service.prepare import EVIDENCE, first_release, folder_of, prepare
-from sdc.server.service.query_service import Reply
 from sdc.server.service.service import Service
 from sdc.server.service.service import open_service as open_prepared
+from sdc.server.service.views import Reply
 from sdc.server.simulation.replay import HistoryInput, recorded, replays
-from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.server.web.answers import Answer, pieces
+from sdc.server.web.formats import FORMATS
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
 from sdc.utility.measures import Weights
@@ -143,7 +144,7 @@ def file_of(service: Service, subtable: SubTable) -> dict[tuple[int, ...], int |
     content = b"".join(pieces(answer, FORMATS["csv"])).decode()
     found = {}
     for row in csv.DictReader(io.StringIO(content)):
-        codes = tuple(v.categories.index(row[v.name]) for v in answer.given)
+        codes = tuple(v.categories.index(row[v.name]) for v in answer.table.dimensions)
         assert (row["count"] == "") == (row.get("count_status", "") == "withheld")
         found[codes] = int(row["count"]) if row["count"] else None
     return found
@@ -287,7 +288,7 @@ def test_a_replay_takes_in_part_what_was_taken_so(opened: Callable[..., Service]
     for subtable, in_part in ((EVERYTHING, True), (0b11, True), (0b11111, False)):
         told(service, subtable, "ann", in_part)
     entries = service.log.history.entries()
-    past = recorded(entries, czech.schema)
+    past = recorded(entries, czech)
     assert (past.in_part, past.got_part) == ({0, 1}, (EVERYTHING,))
     assert past.outcomes == ("released_in_part", "released", "refused")
     known, weights = knows(czech, NOTHING), Weights.equal(6)

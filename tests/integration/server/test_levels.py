@@ -247,7 +247,7 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, tmp_pa
     for entry in entries:
         again.apply(entry)
     assert again.state == state
-    assert recorded(entries, SCHEMA).states[-1].released == state.released
+    assert recorded(entries, table).states[-1].released == state.released
     with closing(Chain.read(str(tmp_path / "history.db"))) as history:
         found = audit(history, standard)
         assert (found.verified, found.failures, found.released) == (True, (), state.released)

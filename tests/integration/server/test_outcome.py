@@ -26,9 +26,9 @@ from sdc.server.service.decision import Decider, Decision, Past
 from sdc.server.service.judge import Finding, Judge, one_way, surveyed
 from sdc.server.service.log import Writing
 from sdc.server.service.outcome import PROBLEMS, PUBLIC, PUBLIC_STATES, WHOLE, Decided, RequestState, Transition
-from sdc.server.service.query_service import Request
 from sdc.server.service.rules import MYOPIC, rules_of
 from sdc.server.service.service import Service
+from sdc.server.service.views import Request
 from sdc.server.service.workers import Worker
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, services_of
@@ -261,6 +261,10 @@ def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[
 
 
 class Broken(SmallService):
+    def __init__(self, table: Table, criteria: Criteria) -> None:
+        super().__init__(table, criteria)
+        self.rules = (*self.rules, "simulatable")
+
     def statuses(self) -> Any:
         raise ReleaseError("there are too many")
 
@@ -292,21 +296,18 @@ CASES: dict[str, Callable[[TestClient, TestClient], Any]] = {
     "bad-body": lambda user, _: user.get("/api/operator/effect", headers={"content-length": "x"}),
     "body-too-large": lambda user, _: user.post("/api/requests", content=b" " * 5000),
     "unsupported-media-type": lambda user, _: user.post("/api/requests", data={"variables": "B"}),
-    "empty-request": lambda user, _: ask(user),
+    "empty-request": lambda user, _: form(user, "/requests"),
     "repeated-variable": lambda user, _: ask(user, "B", "B"),
     "unknown-variable": lambda user, _: ask(user, "Z"),
-    "no-variables": lambda user, _: form(user, "/requests"),
-    "not-possible": lambda user, _: user.get("/tables/count"),
+    "not-possible": lambda user, _: user.post("/api/requests", json={"variables": ["B"], "in_part": True}),
     "refused": lambda _, operator: operator.get("/api/operator/statuses"),
     "not-released": lambda user, _: user.get("/api/tables/B*C*D*E*F.csv"),
-    "not-found": lambda user, _: user.get("/jobs/99"),
-    "unknown-request": lambda user, _: user.get("/api/jobs/99"),
+    "unknown-request": lambda user, _: user.get("/jobs/99"),
     "unknown-version": lambda user, _: user.get("/api/frontier/matrix?version=99"),
     "unknown-key": lambda _, operator: operator.delete("/api/operator/keys/99"),
     "unknown-user": lambda _, operator: operator.post("/api/operator/keys", json={"user": "eve"}),
     "unknown-format": lambda user, _: user.get("/api/tables/B.xls"),
     "too-large": lambda user, _: ask(user, "count", *"BCDEF"),
-    "too-many-cells": lambda user, _: form(user, "/requests", variable=["count", *"BCDEF"]),
     "unavailable": lambda _, operator: operator.post("/api/operator/round"),
 }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,9 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.state import State, Status
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.record.entry import FIRST, Entry
 from sdc.risk.criteria import Criteria
-from sdc.server.service.decision import Decider, Past
+from sdc.server.service.decision import Decider, Decision, Past
 from sdc.server.service.judge import Judge, surveyed
 from sdc.server.service.rounds import round_of
 from sdc.server.service.rules import Rule, rules_of
@@ -34,10 +35,11 @@ from sdc.server.simulation.simulation import (
     ROUND,
     Kind,
     Queries,
+    Request,
     SimulationStart,
     StreamResult,
     gini,
-    replayed,
+    made_requests,
     simulate_stream,
     summary,
 )
@@ -50,6 +52,7 @@ from tests.helpers.streams import USERS, BruteForce, stream
 from tests.strategies import knows
 
 CRITERIA = Criteria.of(2, 6)
+Told = tuple[str, str, dict[str, Any]]
 KINDS: tuple[Kind, ...] = ("uniform", "popular", "greedy-user")
 
 
@@ -59,6 +62,12 @@ def rules(name: str) -> tuple[Rule, ...]:
 
 def queries(kind: Kind = "uniform", length: int = 60) -> Queries:
     return Queries(kind, 4, length, Weights.equal(6))
+
+
+def replayed(judge: Judge, state: State, asked: Sequence[Request], rules: tuple[Rule, ...]) -> list[Decision]:
+    """The decisions on these requests."""
+    made, _ = made_requests(Decider(judge, rules), state, lambda k, _: asked[k], len(asked))
+    return [one.decision for one in made]
 
 
 @pytest.fixture(scope="module")
@@ -216,14 +225,13 @@ def test_a_round_asks_the_other_rules_again_as_a_server_does(judge: Judge, first
 # A history under other rules
 
 
-@dataclass(frozen=True)
-class Told:
-    """An entry of a history."""
-
-    seq: int
-    kind: str
-    who: str | None
-    body: Mapping[str, Any]
+def entries_of(*told: Told) -> list[Entry]:
+    """A chain of entries, each told by its kind, who caused it, and its body."""
+    found = list[Entry]()
+    for seq, (kind, who, body) in enumerate(told, start=1):
+        entry = Entry(seq, kind, "2026-01-01T00:00:00.000+00:00", who, "", body, found[-1].hash if found else FIRST)
+        found.append(replace(entry, hash=entry.hash_by(b"")))
+    return found
 
 
 def subject(czech: Table) -> HistoryInput:
@@ -246,25 +254,26 @@ def test_a_history_under_its_own_rules_is_itself(czech: Table, tmp_path: Path) -
     page = (tmp_path / "out" / "replay.html").read_text()
     assert "CONFIDENTIAL" in page
     assert page.count("<polyline") == 12  # a line and its key, of three rule sets, in two figures
-    assert [*recorded(entries, czech.schema).requests] == asked
+    assert [*recorded(entries, czech).requests] == asked
     assert (tmp_path / "out" / "replay.json").stat().st_mode & 0o077 == 0
 
 
+ONE_WAY: Told = ("frontier", "", {"version": 0, "released": [["A"], ["B"]], "unreleasable": [], "undecided": []})
+
+
 def test_requests_without_a_decision_are_lost(czech: Table) -> None:
-    entries = [
-        Told(1, "frontier", None, {"version": 0, "released": [["A"], ["B"]], "unreleasable": []}),
-        Told(2, "request", "ada", {"sub_table": ["A", "B"]}),
-    ]
-    assert recorded(entries, czech.schema).outcomes == ("lost",)
+    entries = entries_of(ONE_WAY, ("request", "ada", {"sub_table": ["A", "B"]}))
+    assert recorded(entries, czech).outcomes == ("lost",)
 
 
 def test_a_history_of_another_table_is_refused(czech: Table) -> None:
     with pytest.raises(InputError, match="names the variable 'Z', the table has A, B, C, D, E, F"):
-        recorded([Told(1, "frontier", None, {"released": [["Z"]]})], czech.schema)
+        recorded(entries_of(("opened", "", {"about": {"variables": ["A", "Z"]}})), czech)
     with pytest.raises(InputError, match="does not begin with what was public first"):
-        recorded([Told(1, "request", "ada", {"sub_table": ["A"]})], czech.schema)
+        recorded(entries_of(("request", "ada", {"sub_table": ["A"]})), czech)
+    everything = {**ONE_WAY[2], "released": [list("ABCDEF")]}
     with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
-        replays(subject(czech), "myopic", [Told(1, "frontier", None, {"released": [list("ABCDEF")]})])
+        replays(subject(czech), "myopic", entries_of(("frontier", "", everything)))
 
 
 def test_a_replay_needs_the_table_and_the_criterion(czech: Table, tmp_path: Path) -> None:
@@ -275,7 +284,7 @@ def test_a_replay_needs_the_table_and_the_criterion(czech: Table, tmp_path: Path
     assert input_of(str(CZECH_CSV), {"risk.min_width": 6}).criteria == input_of(str(CZECH_YAML)).criteria == CRITERIA
     assert input_of(str(CZECH_YAML)).table.digest == czech.digest
     (tmp_path / "file").write_text("")
-    entries = [Told(1, "frontier", None, {"released": [["A"]]})]
+    entries = entries_of(ONE_WAY)
     with pytest.raises(RunFolderError, match=r"cannot be written: .*; give another --out"):
         replay_into(tmp_path / "file" / "out", subject(czech), "myopic", entries)
 

@@ -85,7 +85,7 @@ def test_frontiers_are_those_of_a_replay_after_every_entry(served: str, czech: T
             held = [s["sub_table"] for s in spans if s["frontier"] == name and is_within(moment.version, s, "version")]
             assert sorted(held) == sorted(st.label(t, czech.schema) for t in frontier), moment.version
     assert len(course.moments) > 5
-    last = recorded(entries, czech.schema).states[-1]
+    last = recorded(entries, czech).states[-1]
     assert (last.released.frontier, last.unreleasable) == (course.state.released.frontier, course.state.unreleasable)
 
 

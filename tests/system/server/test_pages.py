@@ -17,8 +17,9 @@ from sdc.model.state import Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.server.service.query_service import Reply
-from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.service.views import Reply
+from sdc.server.web.answers import Answer, Shape, pieces
+from sdc.server.web.formats import FORMATS
 from sdc.server.web.gateway import SESSION
 from tests.helpers.browser import assert_whole, browser, tab
 from tests.helpers.http import Site, serving
@@ -167,7 +168,7 @@ def test_zeros_and_totals_are_links_and_large_tables_downloads(tab: Page, servic
         assert visit.page.url.endswith("?zeros=true&totals=true")
         marginal = service.marginal(0b11)
         assert marginal is not None
-        cells = Answer("", marginal, Shape(True, True)).cells()
+        cells = Answer("", marginal, Shape(True, True)).table.at_most
         assert f"The table has {cells} cells; a page shows at most 8." in visit.page.inner_text("main")
         assert visit.page.locator("table").count() == 0
         assert "zeros=true&totals=true" in str(visit.page.locator(".downloads a").first.get_attribute("href"))

@@ -21,13 +21,14 @@ from hypothesis import example, given
 from hypothesis import strategies as hs
 
 from sdc.config.publication import PublicationConfig
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, ReleaseError
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, TOTAL, in_csv
-from sdc.server.web.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
+from sdc.server.web.answers import Answer, Shape, etag, file_name, pieces
+from sdc.server.web.formats import FORMATS, FormatError, format_of
 from tests.strategies import dense, schema_of
 
 Rows = list[tuple[object, ...]]
@@ -65,16 +66,20 @@ def answers(draw: hs.DrawFn, signs: hs.SearchStrategy[str] = ANY) -> Answer:
 
 def expected(answer: Answer) -> Rows:
     """Every cell by adding up what is in it, in the schema's order, the total last."""
-    assert isinstance(answer.marginal, Table)
-    variables = answer.marginal.schema.variables
+    assert isinstance(answer.public, Table)
+    variables = answer.public.schema.variables
     cells = [(tuple(v.categories[c] for v, c in zip(variables, row, strict=True)), int(count))
-             for row, count in zip(answer.marginal.codes, answer.marginal.counts, strict=True)]  # fmt: skip
+             for row, count in zip(answer.public.codes, answer.public.counts, strict=True)]  # fmt: skip
     total = (TOTAL,) if answer.shape.totals else ()
     rows = [
         (*asked, sum(n for cell, n in cells if all(a in (TOTAL, c) for a, c in zip(asked, cell, strict=True))))
         for asked in product(*(variable.categories + total for variable in variables))
     ]
     return [row for row in rows if row[-1] or answer.shape.zeros]
+
+
+def names_of(answer: Answer) -> list[str]:
+    return [variable.name for variable in answer.variables]
 
 
 def written(answer: Answer, suffix: str, chunk: int = 1 << 18) -> bytes:
@@ -164,7 +169,7 @@ def read_html(content: bytes, variables: int) -> Rows:
 
 def crossed(answer: Answer) -> Rows:
     """What a table with the last variable across shows: all cells of the rows that have some."""
-    every = expected(Answer("", answer.marginal, Shape(True, answer.shape.totals)))
+    every = expected(Answer("", answer.public, Shape(True, answer.shape.totals)))
     rows = [list(group) for _, group in groupby(every, key=lambda row: row[:-2])]
     return [cell for row in rows for cell in row if answer.shape.zeros or any(c[-1] for c in row)]
 
@@ -176,7 +181,7 @@ CHUNKS = hs.sampled_from([1, 4, 6, 9, 12, 1 << 18])
 @given(answers(), CHUNKS)
 def test_what_is_read_back_is_what_was_counted(answer: Answer, chunk: int) -> None:
     header, rows = read_csv(written(answer, "csv", chunk))
-    assert header == [*answer.names, COUNT]
+    assert header == [*names_of(answer), COUNT]
     assert rows == [tuple(in_csv(x) if isinstance(x, str) else x for x in row) for row in expected(answer)]
     assert read_json(written(answer, "json", chunk)) == expected(answer)
     assert read_xml(written(answer, "xml", chunk)) == expected(answer)
@@ -186,8 +191,8 @@ def test_what_is_read_back_is_what_was_counted(answer: Answer, chunk: int) -> No
 
 @given(answers(), CHUNKS)
 def test_a_page_shows_the_last_variable_across_and_nothing_in_a_name_is_markup(answer: Answer, chunk: int) -> None:
-    shown = read_html(written(answer, "html", chunk), len(answer.names))
-    assert shown == (crossed(answer) if len(answer.names) > 1 else expected(answer))
+    shown = read_html(written(answer, "html", chunk), len(names_of(answer)))
+    assert shown == (crossed(answer) if len(names_of(answer)) > 1 else expected(answer))
 
 
 @given(answers(hs.text("ab =中", max_size=3)), CHUNKS)
@@ -200,14 +205,14 @@ def test_columns_of_text_are_as_wide_as_the_rule_shows(answer: Answer, chunk: in
 def test_how_many_cells_there_are_is_known_before(answer: Answer) -> None:
     listed = len(expected(answer))
     if answer.shape.zeros or not answer.shape.totals:
-        assert answer.cells() == listed
+        assert answer.table.at_most == listed
     else:
-        assert listed <= answer.cells() <= Answer("", answer.marginal, Shape(True, True)).cells()
+        assert listed <= answer.table.at_most <= Answer("", answer.public, Shape(True, True)).table.at_most
 
 
 def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
     table = Table.of(schema_of([100] * 30), np.zeros((1, 30), np.int64))
-    assert Answer("", table, Shape(totals=True)).cells() == 2**30
+    assert Answer("", table, Shape(totals=True)).table.at_most == 2**30
     with pytest.raises(FormatError, match=f"there are {100**30} cells, which nobody can list; ask without zeros"):
         Answer("", table, Shape(zeros=True))
     with pytest.raises(FormatError, match=f"JSON-stat numbers cells, and {100**30} are too many"):
@@ -220,7 +225,7 @@ def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
 @pytest.mark.parametrize("total", [0, 1841])
 def test_the_grand_total_has_no_variable_and_one_row(shape: Shape, total: int) -> None:
     answer = Answer("Czech auto workers", total, shape)
-    assert answer.cells() == 1
+    assert answer.table.at_most == 1
     assert read_csv(written(answer, "csv")) == ([COUNT], [(total,)])
     for read, suffix in ((read_json, "json"), (read_xml, "xml"), (read_parquet, "parquet"), (read_txt, "txt")):
         assert read(written(answer, suffix)) == [(total,)]
@@ -251,14 +256,14 @@ def test_parquet_has_all_categories_in_order_and_row_groups(czech: Table) -> Non
 
 def test_what_cannot_be_written_is_refused() -> None:
     named = Table.of(Schema((Variable(COUNT, ("a",)),)), np.array([[0]]))
-    with pytest.raises(InputError, match="a variable is called 'count', which is the column of counts; rename it"):
+    with pytest.raises(ReleaseError, match="a variable is called 'count', which is the column of counts; rename it"):
         Answer("", named)
     totalled = Table.of(Schema((Variable("A", ("a", TOTAL)),)), np.array([[0]]))
     with pytest.raises(FormatError, match=r"variable 'A' has a category '\(total\)' already; ask without totals"):
         Answer("", totalled, Shape(totals=True))
     assert read_csv(written(Answer("", totalled, Shape(zeros=True)), "csv"))[1] == [("a", 1), (TOTAL, 0)]
     large = Table.of(schema_of([MAX_CATEGORIES]), np.array([[0]]))
-    with pytest.raises(FormatError, match="variable 'A' has 65536 categories; ask without totals"):
+    with pytest.raises(FormatError, match="which leaves no room for a total; ask without totals"):
         Answer("", large, Shape(totals=True))
 
 

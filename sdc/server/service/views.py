@@ -1,21 +1,14 @@
-"""The query service: requests one by one, each judged with all that was answered before, to anybody."""
+"""What the service shows: replies to users, their requests, and for operators why and when."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from sdc.model.schema import Schema
 from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-from sdc.publish.publication import Texts
-from sdc.server.service.effect import Effect
 from sdc.server.service.outcome import NOT_RELEASED, PUBLIC_STATES, Decided
 
 
@@ -135,75 +128,3 @@ class Tally:
 
     decisions: Mapping[str, int]
     outages: Mapping[str, int]
-
-
-class QueryService(Protocol):
-    """What app and pages ask; all but `ask`, `effect` and `round` answer at once.
-
-    ChainUnavailableError from anything where the database is down or read-only.
-    """
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def texts(self) -> Texts:
-        """Labels, and what the table is of; public."""
-
-    @property
-    def schema(self) -> Schema: ...
-
-    @property
-    def records(self) -> int: ...
-
-    @property
-    def public_id(self) -> str: ...
-
-    @property
-    def rules(self) -> tuple[str, ...]: ...
-
-    @property
-    def state(self) -> State:
-        """What is public now. Users see of it `released`, and where that is published `unreleasable`."""
-
-    def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
-        """A request; the future ends when it is decided and stored, or pending.
-
-        in_part  it accepts suppressed cells where it does not go out whole; not where rules let only draws decide
-        """
-
-    def reply_to(self, own: int, who: str) -> Reply | None:
-        """What became of a request of this user; None where there is none of that number."""
-
-    def marginal(self, subtable: SubTable) -> Table | None:
-        """The exact marginal of a released sub-table; None of any other."""
-
-    def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
-        """What is public of a suppressed table; None of any other."""
-
-    def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
-        """Requests of one user, or of all, newest first."""
-
-    def explained(self, number: int, *, finds: bool = False) -> Explained | None:
-        """Why; None if there is no request of that number.
-
-        finds  find the bounds and the cell now if the decision has none, being known before
-        """
-
-    def moments(self) -> list[Moment]:
-        """The frontiers over time, the one of version t at place t."""
-
-    def round(self) -> Future[int]:
-        """Decides what waits for a round; how many requests that were."""
-
-    def effect(self, subtable: SubTable) -> Future[Effect]:
-        """What releasing it would do."""
-
-    def statuses(self) -> npt.NDArray[np.uint8]:
-        """(2^variables,) of each sub-table its `Status`; ReleaseError beyond 14 variables."""
-
-    def tally(self) -> Tally:
-        """What is counted, for operators."""
-
-    def health(self) -> dict[str, Any]:
-        """{"status": "ok" or what is wrong, "version": t, "pending": requests without a decision}; it looks now."""
