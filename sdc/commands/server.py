@@ -173,7 +173,7 @@ def audit(
         "decisions": found.decisions,
         "releases": found.releases,
         **dict.fromkeys(("suppressed_tables", "in_part"), len(found.in_part)),
-        "criterion": None if standard is None else {**standard.facts, "of": standard.source},
+        "criterion": None if standard is None else {**standard.criteria.facts, "of": standard.source},
         "verified": found.verified,
         "failures": found.failures,
     }
@@ -184,7 +184,7 @@ def audit(
         if found.in_part:
             print(f"suppressed    {len(found.in_part)} sub-tables with suppressed cells")
         if standard is not None:
-            criterion = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
+            criterion = ", ".join(f"{name} {value}" for name, value in standard.criteria.facts.items())
             print(f"criterion     {criterion}, of {standard.source}")
         if found.verified:
             beside = ", with the suppressed tables" if found.in_part else ""

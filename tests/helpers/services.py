@@ -56,7 +56,7 @@ def open_service(
     zeros = {"structural_zeros": standard.known.zeros.labels(table.schema)} if standard.known.zeros else {}
     about = {
         "table": table.digest,
-        "criterion": standard.facts,
+        "criterion": standard.criteria.facts,
         "variables": list(table.schema.names),
         **levels_of(table.schema),
         **zeros,

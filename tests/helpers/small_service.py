@@ -19,7 +19,7 @@ from sdc.server.service.effect import Effect
 from sdc.server.service.judge import one_way
 from sdc.server.service.outcome import PUBLIC, PUBLIC_STATES, Outcome
 from sdc.server.service.service import Service
-from sdc.server.service.views import Explained, Moment, Reply, Request, Tally
+from sdc.server.service.views import Explained, Moment, Reply, Request
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -119,8 +119,8 @@ class SmallService(Service):
         future.set_result(Effect(subtable, status, is_safe, released, unreleasable, newly, *frontiers, 1, 1))
         return future
 
-    def tally(self) -> Tally:
-        return Tally(Counter(request.decision for request, _, _ in self._told), {})
+    def tally(self) -> tuple[dict[str, int], dict[str, int]]:
+        return Counter(request.decision for request, _, _ in self._told), {}
 
     def health(self) -> dict[str, Any]:
         return {"status": "ok", "version": self.state.version, "pending": 0}

@@ -55,11 +55,6 @@ class Standard:
     source: str
     evidence: Proof | None = None
 
-    @property
-    def facts(self) -> dict[str, int]:
-        """The criterion, as a server writes it into its history."""
-        return self.criteria.facts
-
 
 @dataclass(frozen=True)
 class Audit:
@@ -425,7 +420,7 @@ def _judged(evaluator: RiskEvaluator, version: _Version, evidence: Proof | None)
 
 
 def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) -> None:
-    own, asked = (canonical(found) for found in (about.get("criterion"), standard.facts))
+    own, asked = (canonical(found) for found in (about.get("criterion"), standard.criteria.facts))
     if own != asked:
         raise ChainError(
             f"the history {name} says that its criterion is {own[:200]}, and that of {standard.source} is {asked}; a "

@@ -30,7 +30,7 @@ from sdc.server.service.outcome import Transition
 from sdc.server.service.prepare import keep_evidence, prepared, server_of
 from sdc.server.service.projection import DECISION, STARTED, finding_facts
 from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
-from sdc.server.service.views import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
+from sdc.server.service.views import Explained, Moment, Reply, Request, SuppressedAnswer
 from sdc.server.service.workers import Seat, Worker
 from sdc.stages.build import Build
 from sdc.stages.table import check_labels
@@ -193,9 +193,10 @@ class Service:
                 f"the table has {len(self.schema)} variables, {what} at most {most}; look at the frontiers"
             )
 
-    def tally(self) -> Tally:
+    def tally(self) -> tuple[dict[str, int], dict[str, int]]:
+        """How many decisions of the history came out how, and how often each fault has begun since the start."""
         with self.log.still() as projection:
-            return Tally(dict(projection.outcomes), dict(self.deciding.outages))
+            return dict(projection.outcomes), dict(self.deciding.outages)
 
     def health(self) -> dict[str, Any]:
         """{"status": "ok" or what is wrong, "version": t, "pending": requests without a decision}; it looks now."""

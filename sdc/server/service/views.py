@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,15 +115,3 @@ class Moment:
     unreleasable: tuple[SubTable, ...]
     sub_tables: int
     in_part: tuple[SubTable, ...] = ()
-
-
-@dataclass(frozen=True)
-class Tally:
-    """What is counted of a server's work.
-
-    decisions  of its history, other servers' too, by outcome
-    outages    how often each fault has begun since it started
-    """
-
-    decisions: Mapping[str, int]
-    outages: Mapping[str, int]

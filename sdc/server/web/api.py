@@ -44,7 +44,7 @@ from sdc.server.web.documentation import (
     Responses,
     documented,
 )
-from sdc.server.web.formats import AnswerFormat, FormatError, format_of
+from sdc.server.web.formats import format_of
 from sdc.server.web.problems import LIVE, METRICS, READY, UNAVAILABLE, Problem
 from sdc.storage.runs import STATES, Run, last_runs
 from sdc.version import VERSION
@@ -64,14 +64,14 @@ class _Metrics(Collector):
     runs: Path
 
     def collect(self) -> Iterator[Metric]:
-        health, tally, state = self.service.health(), self.service.tally(), self.service.state
+        health, (made, begun), state = self.service.health(), self.service.tally(), self.service.state
         versions = {"version": VERSION, "python": platform.python_version()}
         yield InfoMetricFamily("sdc", "Versions of what runs.", versions)
         rows = [((route, str(status)), number) for (route, status), number in sorted(self.answered.items())]
         yield _counter("sdc_http_requests", "Answers since the start, an error as 500.", ("route", "status"), rows)
-        decisions = [((outcome,), number) for outcome, number in sorted(tally.decisions.items())]
+        decisions = [((outcome,), number) for outcome, number in sorted(made.items())]
         yield _counter("sdc_decisions", "Decisions in the history, those to wait too.", ("outcome",), decisions)
-        outages = [((fault,), number) for fault, number in sorted(tally.outages.items())]
+        outages = [((fault,), number) for fault, number in sorted(begun.items())]
         yield _counter("sdc_outages", "How often since the start a fault has begun.", ("fault",), outages)
         yield GaugeMetricFamily("sdc_ready", "1 where requests can be decided.", int(health["status"] == "ok"))
         yield GaugeMetricFamily("sdc_version", "t, the releases after the first.", state.version)
@@ -213,7 +213,7 @@ class _Handlers:
         Of one that was answered with suppressed cells what is public: a suppressed cell has the mark of the format.
         """
         subtable, suffix = self._parsed(name)
-        format, shape = _format(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
+        format, shape = format_of(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
         key = (subtable, format.suffix, shape)
         # what was written once is public for ever
         kept = self.kept.peek(key)
@@ -238,7 +238,8 @@ class _Handlers:
             return Response(status_code=304, headers=headers)
         check_cells(self.service, self.settings, subtable, shape)
         if kept is None:
-            found = await run_in_threadpool(_written, self.service, public, shape, format)
+            answer = await run_in_threadpool(Answer, self.service.title, public, shape, self.service.texts)
+            found = await run_in_threadpool(written, answer, format)
             if not isinstance(found, AnswerFile):
                 headers["accept-ranges"] = "none"
                 return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
@@ -384,13 +385,6 @@ def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Sha
     return cells if shape.zeros else min(cells, records << (st.ways(subtable, schema) if shape.totals else 0))
 
 
-def _format(suffix: str | None, accept: str) -> AnswerFormat:
-    try:
-        return format_of(suffix, accept)
-    except FormatError as error:
-        raise Problem("unknown-format", str(error)) from error
-
-
 def _tags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
@@ -399,15 +393,6 @@ def public_of(service: Service, subtable: SubTable) -> Table | SuppressedAnswer 
     """What is public of a sub-table, whole or with suppressed cells; None where nothing is."""
     whole = service.marginal(subtable)
     return service.in_part(subtable) if whole is None else whole
-
-
-def _written(
-    service: Service, public: Table | SuppressedAnswer | int, shape: Shape, format: AnswerFormat
-) -> AnswerFile | Iterator[bytes]:
-    try:
-        return written(Answer(service.title, public, shape, service.texts), format)
-    except FormatError as error:
-        raise Problem("unknown-format", str(error)) from error
 
 
 def must_look(request: Request) -> None:

@@ -28,6 +28,7 @@ from sdc.server.web.api import routes
 from sdc.server.web.bodies import PREFIX
 from sdc.server.web.connections import Connections
 from sdc.server.web.documentation import openapi_of
+from sdc.server.web.formats import FormatError
 from sdc.server.web.gateway import SESSION, Gateway
 from sdc.server.web.pages import pages
 from sdc.server.web.problems import PX_PREFIX, UNAVAILABLE, Problem, denied, page_of, response_to
@@ -143,6 +144,8 @@ def _problem_of(request: Request, error: Exception) -> Problem:
             return error
         case AccessError():
             return denied(error)
+        case FormatError():
+            return Problem("unknown-format", str(error))
         case HTTPException():
             code, message = _FAILED.get(error.status_code, _FAILED[400])
             return Problem(code, message, {}, dict(error.headers or {}), error.status_code)

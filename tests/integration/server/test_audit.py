@@ -368,7 +368,7 @@ def test_random_histories_are_judged_by_the_criterion_asked_whatever_they_say_of
         table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
         criteria = Criteria.of(int(rng.integers(1, 3)), int(rng.integers(2, 6)))
         said = Criteria.of(1, 1) if number % 3 == 0 else criteria
-        kept = Kept({"table": table.digest, "criterion": by(table, said).facts, "variables": list(table.schema.names)})
+        kept = Kept({"table": table.digest, "criterion": said.facts, "variables": list(table.schema.names)})
         writer = Writer(cast(Chain, kept), table, Release.of([]))
         for subtable in rng.choice(asked, 2, p=[0.45, 0.45, 0.1]).tolist():
             if subtable not in writer.released:
@@ -400,7 +400,7 @@ def test_a_table_of_another_history_judges_nothing(writer: Writer, czech: Table)
 def test_what_is_impossible_is_known_to_whoever_judges(zeros: StructuralZeros, czech: Table) -> None:
     """The published release has a width of 9, and of 6 for whoever knows the cell."""
     criteria = Criteria.of(2, 7)
-    told = {**about(czech), "criterion": by(czech, criteria).facts, "structural_zeros": zeros.labels(czech.schema)}
+    told = {**about(czech), "criterion": criteria.facts, "structural_zeros": zeros.labels(czech.schema)}
     writer = Writer(cast(Chain, Kept(told)), czech)
     for label in FRONTIER:
         writer.release(label)
