@@ -75,6 +75,12 @@ class CellLaws:
         return sums
 
     @property
+    def means(self) -> Probabilities:
+        """(n,) expected count of each cell."""
+        sums: Probabilities = np.add.reduceat(self.probabilities * self.each_count, self.start[:-1])
+        return sums
+
+    @property
     def each_count(self) -> Counts:
         """(start[n],) the count of each probability."""
         counts: Counts = np.arange(self.start[-1]) - np.repeat(self.start[:-1] - self.first, np.diff(self.start))
