@@ -50,9 +50,8 @@ def _checked(evidence: EvidenceFolder, public: list[SubTable], sensitive: SubTab
 
 def _is_in_zeros(evidence: EvidenceFolder, variables: SubTable) -> bool:
     named = frozenset[str]().union(*evidence.before.zeros)
-    return any(
-        family & variables and family & named for family in map(evidence.levels.implied.get, evidence.axes) if family
-    )
+    families = (evidence.levels.implied[axis] for axis in evidence.axes)
+    return any(family & variables and family & named for family in families)
 
 
 def _is_revealed(evidence: EvidenceFolder, view: SubTable, v: str, rule: dict[str, Any]) -> bool:

@@ -35,8 +35,7 @@ class Variable(namedtuple("Variable", "name categories of")):
 
 
 class Variables:
-    """The variables of a table by name, with their categories, and the levels that each implies: itself and coarser
-    ones.
+    """The variables of a table by name, with their categories, and the levels that each implies, itself among them.
 
     The levels of an axis are different partitions, and the join of two is a level or the axis; otherwise ValueError.
     """
@@ -59,9 +58,7 @@ class Variables:
             self.implied |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
 
     def closed(self, subtable: SubTable) -> SubTable:
-        """The sub-table with all implied levels: of each axis those of the coarsest variable that implies the given
-        ones.
-        """
+        """With all implied levels: of each axis those of the coarsest variable that implies the given ones."""
         found = subtable
         for family in (self.implied[axis] for axis in self.axes):
             if own := subtable & family:

@@ -21,8 +21,7 @@ def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: 
 def _public(evidence: EvidenceFolder, claims: Claims) -> list[tuple[SubTable, Array]]:
     """The public sub-tables with (n,) flags: is the count public at the table's cell?"""
     every = np.ones(len(evidence.counts), np.bool_)
-    rounded = {fact.view for fact in evidence.in_part.facts if fact.view in evidence.in_part.rounded}
-    in_part = [fact for fact in evidence.in_part.facts if fact.view not in rounded]
+    in_part = [fact for fact in evidence.in_part.facts if fact.view not in evidence.in_part.rounded]
     return [
         *((view, every) for view in claims.release or [frozenset[str]()]),
         *((fact.view, ~is_listed(evidence, fact, evidence.table)) for fact in in_part),

@@ -201,12 +201,9 @@ class EvidenceFolder:
             rounded[view] = Rounding(one["base"], self.levels.subtables(one[names.MARGINS]))
         check(rounded.keys() <= {fact.view for fact in facts}, "a rounded table is not listed")
         margins = [margin for f in facts if f.view in rounded for margin in self._margins(f, *rounded[f.view])]
-        is_suppressed = (
-            not f.universe and len(f.low) and not f.low.any() and (f.high == self.total).all()
-            for f in facts
-            if f.view not in rounded
-        )
-        check(all(is_suppressed), "the suppressed cells have other bounds than 0 and the total")
+        own = [f for f in facts if f.view not in rounded]
+        unknown = [not f.universe and len(f.low) and not f.low.any() and (f.high == self.total).all() for f in own]
+        check(all(unknown), "the suppressed cells have other bounds than 0 and the total")
         return InPart(self.levels.subtables(content[names.BESIDE]), facts, margins, rounded)
 
     def _margins(self, fact: Fact, base: int, margins: list[SubTable]) -> Iterator[Fact]:
@@ -278,9 +275,8 @@ class EvidenceFolder:
         inside, cover, claimed = [v for v in self.categories if v in variables], facts["cover"], facts["differences"]
         tree = cover and [self.levels.subtables(cover[key], inside) for key in ("cliques", "separators")]
         if claimed == 0:
-            return ComponentProof(
-                variables, tree, self.small[:0], {v: self.cells[v][:0] for v in inside}, self.small[:0]
-            )
+            none = self.small[:0]
+            return ComponentProof(variables, tree, none, {v: self.cells[v][:0] for v in inside}, none)
         own, place = self.levels.finest(variables), (names.ASSESSMENT, names.DIFFERENCES.format(number))
         cells, (of, changes) = self.read_cells(own, names.OF_DIFFERENCES, *place)
         check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
@@ -358,9 +354,7 @@ class EvidenceFolder:
                 bad |= (moved < low) | (moved > high)
         wrong = np.unique(of[bad])
         which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
-        what = (
-            "a count below zero, a record in an impossible cell, a released marginal that changes, or one beside a fact"
-        )
+        what = "a count below zero, a record in an impossible cell, a changed released marginal, or one beside a fact"
         self.holds((f"{which} (the first is number {wrong.min(initial=len(of))}): {what}", len(wrong)))
         return np.isin(of, wrong, invert=True)
 

@@ -46,14 +46,10 @@ def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
 
 
 def check_totals(evidence: EvidenceFolder, totals: Totals, release: list[SubTable], min_width: int) -> None:
-    """Each published total is of a released sub-table, and every at-risk cell keeps its width beside all totals.
-
-    Violations become failures.
-    """
+    """Each published total is of a released sub-table, and every at-risk cell keeps its width; else it is a failure."""
     left = {*release} - {*totals.of} if totals.weights is not None else set[SubTable]()
-    evidence.holds(
-        (f"{names.WEIGHTED}/ suppresses other totals than those that are not published", {*totals.suppressed} != left)
-    )
+    what = f"{names.WEIGHTED}/ suppresses other totals than those that are not published"
+    evidence.holds((what, {*totals.suppressed} != left))
     if not totals.of:
         return
     whole, pairs = frozenset(evidence.categories), totals.pairs

@@ -136,11 +136,11 @@ def test_resume_changes_nothing(czech: Table) -> None:
 
 def test_the_list_has_first_what_brings_most_for_its_width(czech: Table) -> None:
     widths = critical_widths(czech)
-    listed = OrderedSearch(evaluator_of(czech, 11), widths, objective="reconstruction")._candidates()
+    listed = OrderedSearch(evaluator_of(czech, 11), widths, objective="reconstruction").candidates()
     value, width = Halvings(czech, knows(czech, NOTHING)), widths.by_sub_table()
     rooms = [value.of(Release.of([t])) * width[t] for t in listed]
     assert rooms == sorted(rooms, reverse=True)
-    assert {*listed} == {*OrderedSearch(evaluator_of(czech, 11), widths)._candidates()}
+    assert {*listed} == {*OrderedSearch(evaluator_of(czech, 11), widths).candidates()}
 
 
 def test_best_takes_the_release_of_larger_value(czech: Table) -> None:
