@@ -354,7 +354,7 @@ class EvidenceFolder:
                 bad |= (moved < low) | (moved > high)
         wrong = np.unique(of[bad])
         which = f"{len(wrong)} of {size_of(of)} differences give no feasible table"
-        what = "a count below zero, a record in an impossible cell, a changed released marginal, or one beside a fact"
+        what = "a count below 0, a record in an impossible cell, a released marginal that changes, or one beside a fact"
         self.holds((f"{which} (the first is number {wrong.min(initial=len(of))}): {what}", len(wrong)))
         return np.isin(of, wrong, invert=True)
 
