@@ -277,21 +277,25 @@ class ReleaseSearch:
                 "optimum": (OPTIMUM, self.by_optimum),
                 "decomposable": (ANNEALING, lambda: self.by_annealing(resume)),
             }[method]
-            return self._bounded(self._improved(step(name, part), step))
+            return self._bounded(self.improved(step(name, part), step))
         annealed = step(ANNEALING, lambda: self.annealed(resume))
         prefix = step(BISECTION, self.prefix)
         found = self.best_of(prefix, annealed, *step(GREEDY, lambda: self.greedy(annealed)))
-        return self._bounded(self._improved(found, step))
+        return self._bounded(self.improved(found, step))
 
-    def _improved(self, found: FoundRelease, step: Callable[[str, Callable[[], Any]], Any]) -> FoundRelease:
-        """By large neighbourhood search, where the method has it and rounds are asked for."""
+    def improved(
+        self, found: FoundRelease, step: Callable[[str, Callable[[], Any]], Any] = lambda name, part: part()
+    ) -> FoundRelease:
+        """The best release that the rounds of large neighbourhood search come to, or the same where none is better.
+
+        Without rounds, or by a method that has none, the same. `step` as in `run`.
+        """
         if not self.neighbourhood.rounds or "neighbourhood" not in METHOD_OF[found.method].settings:
             return found
-        improved: FoundRelease = step(NEIGHBOURHOOD, lambda: self.improved(found))
+        improved: FoundRelease = step(NEIGHBOURHOOD, lambda: self._exchanged(found))
         return improved
 
-    def improved(self, found: FoundRelease) -> FoundRelease:
-        """The best release that rounds of large neighbourhood search come to, or the same where none is better."""
+    def _exchanged(self, found: FoundRelease) -> FoundRelease:
         search = NeighbourhoodSearch(
             replace(self.ordered, evaluator=self._evaluator(found)), self.neighbourhood, self._value, self.deadline
         )

@@ -102,20 +102,21 @@ class CurveSearch:
     def _found(self, search: ReleaseSearch, known: Mapping[str, FoundRelease]) -> dict[str, FoundRelease]:
         """What each method finds, not less than it found for a larger width; no entry where nothing may be public."""
         found: dict[str, FoundRelease] = {}
-        both = "best" in self.methods
+        both, grown = "best" in self.methods, None
         if both or "ordered" in self.methods:
             with suppress(ReleaseError):  # not even the grand total
-                found["ordered"] = search.by_order(known.get("ordered"))
+                grown = search.by_order(known.get("ordered"))
+                found["ordered"] = search.improved(grown)
         if "bisection" in self.methods:
             with suppress(ReleaseError):
                 found["bisection"] = search.by_bisection(known.get("bisection"))
         if (both or "decomposable" in self.methods) and search.can_anneal():
             found["decomposable"] = search.by_annealing()
-        if both and "ordered" in found:
+        if both and grown is not None:
             prefix = found["bisection"] if "bisection" in found else search.prefix()
             annealed = found["decomposable"] if "decomposable" in found else search.annealed()
             extended = None if annealed is None else search.extended(annealed)
-            found["best"] = search.best_of(prefix, annealed, found["ordered"], extended)
+            found["best"] = search.improved(search.best_of(prefix, annealed, grown, extended))
         # a release that is safe at a larger width is safe at this one, and a search may have found less
         return {method: max(new, known.get(method, new), key=lambda f: f.rank) for method, new in found.items()}
 

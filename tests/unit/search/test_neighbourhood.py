@@ -37,6 +37,12 @@ def test_an_exchange_finds_the_best_release_of_the_czech_table(method: str, czec
         assert found.candidates[-1].sub_tables == 52
 
 
+@pytest.mark.parametrize("method", ["ordered", "best"])
+def test_points_of_a_curve_are_improved_too(method: str, czech: Table) -> None:
+    (point,) = sdc.risk_utility_curve(czech, min_widths=[20], methods=[method], **ROUNDS)
+    assert point.sub_tables == 52
+
+
 def test_nothing_better_leaves_the_release_as_it_is(czech: Table) -> None:
     found, before = improved(czech, 6), sdc.find_release(czech, "ordered", min_width=6)
     assert (found.release, found.steps) == (before.release, before.steps)
