@@ -406,7 +406,7 @@ def posterior(
 
     References
     ----------
-    [DFT] Dobra, Tebaldi, West (2006).
+    [DFT] Dobra, Fienberg, Trottini: section 5.
 
     Examples
     --------

@@ -85,7 +85,7 @@ def critical_widths(
 
     References
     ----------
-    [KDSF] Kim, Dobra, Slavković, Fienberg: section 5.2.
+    [KDSF] Dobra, Karr, Sanil, Fienberg: section 5.2.
 
     Examples
     --------
@@ -161,7 +161,7 @@ def find_release(
 
     References
     ----------
-    [KDSF] Kim, Dobra, Slavković, Fienberg: equation 6, sections 5.1 and 5.2.
+    [KDSF] Dobra, Karr, Sanil, Fienberg: equation 6, sections 5.1 and 5.2.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def assess(
 
     References
     ----------
-    [KDSF] Kim, Dobra, Slavković, Fienberg: equation 6.
+    [KDSF] Dobra, Karr, Sanil, Fienberg: equation 6.
 
     Examples
     --------

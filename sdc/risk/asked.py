@@ -44,7 +44,7 @@ def criteria(*, min_width: int, small_count: int = 2, **others: Any) -> Criteria
 
     References
     ----------
-    [KDSF] Kim, Dobra, Slavković, Fienberg: equation 6.
+    [KDSF] Dobra, Karr, Sanil, Fienberg: equation 6.
 
     Examples
     --------

@@ -115,3 +115,20 @@ def test_bad_input(tmp_path: Path, words: list[str], error: type[Exception], mes
     assert isinstance(done.exception, error)
     assert re.search(message, str(done.exception))
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_docstrings_name_the_authors_of_the_references() -> None:
+    """`[KEY] Names` in the product, by the names that the handbook has of this key."""
+    page = (ROOT / "sdc/handbook/papers.md").read_text()
+    authors = {
+        key: re.findall(r"[A-Z]\. ([A-Z][^\W\d_]+)(?=,| and|\s)", listed)
+        for key, listed in re.findall(r"- \*\*\[(\w+)\]\*\* ([^\"]+)\"", page)
+    }
+    named = [
+        (path.name, key, re.findall(r"[^\W\d_]{3,}", names))
+        for path in (ROOT / "sdc").rglob("*.py")
+        for key, names in re.findall(r"\[([A-Z]+)\] ((?:[A-Z][^\W\d_]+(?:, | and )?)+)(?=[:. (])", path.read_text())
+        if key in authors
+    ]
+    assert len(named) > 8
+    assert [(file, key, names) for file, key, names in named if [n for n in names if n != "and"] != authors[key]] == []
