@@ -259,7 +259,7 @@ def test_nothing_to_choose_from() -> None:
 def test_what_no_engine_gives_is_not_chosen() -> None:
     impossible = StructuralZeros((((0, (1,)), (1, (2,)), (2, (0,))),))
     informed = knowledge(DELAWARE, DELAWARE_RELEASE, structural_zeros=impossible)
-    found = decide(DELAWARE, {"it": informed, "less": ["race"]}, scientists=[{"law": "[race][gender][income]"}])
+    found = decide(DELAWARE, {"it": informed, "less": DELAWARE_RELEASE}, scientists=[{"law": "[race][gender][income]"}])
     assert "structural zeros" in str(found[0].reason)
     assert (found[0].risk, found.chosen) == (None, found[1])
 
