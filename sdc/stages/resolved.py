@@ -15,6 +15,7 @@ from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_confi
 from sdc.config.old_keys import current_settings
 from sdc.config.release import PatternLike
 from sdc.data.reading import TableLike, count_records, table_of, zeros_of
+from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.feasible.witnesses import Witnesses, lifted
@@ -341,11 +342,9 @@ def _of_table(path: str, settings: Settings, executor: Executor, named: Patterns
     config.require(*features)
     config.require_used(settings)
     _require_named(build, settings, named)
-    counted = (
-        count_missing(build.source, config.table)
-        if config.table.missing_counts
-        else count_records(build.source, config.table, executor)
-    )
+    source = open_source(path, config.table.expect, config.table.ignore)  # messages name the path as it was given
+    missing = config.table.missing_counts
+    counted = count_missing(source, config.table) if missing else count_records(source, config.table, executor)
     return ResolvedInput(path, counted.table, build.known_of(counted), config, settings, weights=counted.weights)
 
 
