@@ -61,10 +61,6 @@ _BEFORE = {
 }
 
 
-NEW_SINCE: Mapping[str, Mapping[str, Any]] = {"table": {"missing_counts": False}}
-"""By section the settings that configs of before do not have, with their defaults."""
-
-
 class OldKeyWarning(FutureWarning):
     """An old key is given; commands print it as a line."""
 
@@ -85,17 +81,8 @@ def current(content: Any, place: str = "", say: Say = lambda line: None) -> Any:
 
 
 def recorded(content: Any, place: str) -> Any:
-    """Settings of today with the keys and values of before, as digests, stage keys and manifests have them.
-
-    A setting that is new since then is left out where it has its default, so that finished builds stay.
-    """
-    found = _renamed(content, place, _BEFORE, lambda line: None)
-    for section, settings in NEW_SINCE.items():
-        own = found if place == section else found.get(section)
-        for key, default in settings.items():
-            if isinstance(own, dict) and own.get(key, ...) == default:
-                del own[key]
-    return found
+    """Settings of today with the keys and values of before, as digests, stage keys and manifests have them."""
+    return _renamed(content, place, _BEFORE, lambda line: None)
 
 
 def current_key(key: str) -> str:

@@ -155,6 +155,7 @@ class ExpectConfig(Section):
 
 class TableConfig(Section):
     place = "table"
+    newer = frozenset({"missing_counts"})
 
     path: Placed
     """a file, folder or glob, relative to the config file, or a URL; --data overrides it"""

@@ -278,7 +278,9 @@ def count_records(
 ) -> CountedRecords:
     """Count every part, or row groups of a large one, as a unit, and merge the results."""
     if settings.missing_counts:
-        raise InputError(f"{source.path} is to be read with missing counts, which only builds and commands do")
+        raise InputError(
+            f"{source.path} is to be read with missing counts, which builds and sdc widths do; leave out missing_counts"
+        )
     layouts, codings = read_layouts(source, settings)
     pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
     runner = executor if len(pieces) > 1 else IN_PROCESS  # for one unit, sending it gains nothing
