@@ -126,7 +126,12 @@ class ReleaseRating:
         self._of = lru_cache(self._without_name)  # searches may find one release several times
 
     def rate(self, name: str, known: Knowledge, reason: str | None = None) -> None:
-        """Rate a release by what is known once it is public, unless there is a reason against it."""
+        """Rate a release by what is known once it is public, unless there is a reason against it.
+
+        InputError for a name that another release has.
+        """
+        if name in self._rated:
+            raise InputError(f"two releases are called {name!r}; give the one in curve.decision.releases another name")
         found = self._of(known) if reason is None else _refused(known, reason)
         self._rated[name] = replace(found, name=name)
 

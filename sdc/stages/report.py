@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.checkpoint import packed, unpacked
+from sdc.feasible.proof import Proof
 from sdc.intruder.chains import Sampling
 from sdc.intruder.decision import RatedRelease, ReleaseRating, named_releases
 from sdc.intruder.guesses import Guesses
@@ -18,6 +19,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals
+from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.weights import UNIT
 from sdc.public.attack import guesses
@@ -48,13 +50,24 @@ def curve(work: Work, into: Path) -> None:
     """Find the releases of other risk criteria."""
     build, made, settings = work.build, work.build.made, given(work.build.config.curve, "curve")
     search, small_count = build.settings(work.executor), build.config.risk.small_count
-    rating = settings.decision and ReleaseRating(made.table, settings.decision, small_count, work.executor)
+    rating = None
+    if settings.decision is not None:
+        rating = ReleaseRating(made.table, settings.decision, small_count, work.executor)
+
+    def rate(name: str, release: Release, proof: Proof | None = None) -> None:
+        if rating is None:
+            return
+        evaluator = search.evaluator(made.table, made.known)
+        if proof is not None:  # of a point of the curve, which may have been found by a weaker criterion
+            evaluator.learn(proof, release)
+        is_out = evaluator.accepts(evaluator.evaluate(release))
+        rating.rate(name, made.known.plus(release), None if is_out else "the criteria of risk do not allow it")
 
     def on_point(point: CurvePoint, found: FoundRelease | None) -> None:
         criteria = f"small count {point.small_count}, min width {point.min_width_required}"
         work.say(f"curve: {point.method}, {criteria}: {point.sub_tables} sub-tables")
-        if rating and found:
-            rating.rate(point.name, made.known.plus(found.release))
+        if found:
+            rate(point.name, found.release, found.proof)
 
     points = CurveSearch(
         release_search(made.table, made.known, search, made.widths),
@@ -66,9 +79,7 @@ def curve(work: Work, into: Path) -> None:
     results.write_points(points.run(), CurvePoint, into)
     if rating:
         for name, release in named_releases(given(settings.decision, "decision"), made.table.schema).items():
-            evaluator = search.evaluator(made.table, made.known)
-            is_out = evaluator.accepts(evaluator.evaluate(release))
-            rating.rate(name, made.known.plus(release), None if is_out else "the criteria of risk do not allow it")
+            rate(name, release)
         work.say(f"curve: decision: {rating.choice.headline}")
         results.write_points(rating.choice, RatedRelease, into)
     if settings.max_above:

@@ -119,9 +119,11 @@ def test_a_curve_with_a_decision(config: Config, finished: Path) -> None:
         ],
         "scientists": [{"loss": "absolute", "weight": 2.0}],
     }
-    curve = {"min_width": [6], "methods": ["ordered"], "decision": {**users, "releases": releases}}
+    curve = {"min_width": [3, 6], "methods": ["ordered"], "decision": {**users, "releases": releases}}
     build = built(config(curve=curve))
     rated = {one.name: one for one in read_points(RatedRelease, build.folder.stage("curve"))}
+    weak = rated.pop("ordered, small count 2, min width 3")  # than the criterion of the build
+    assert (weak.risk, weak.reason) == (None, "the criteria of risk do not allow it")
     assert [*rated] == ["ordered, small count 2, min width 6", *releases]
     assert (rated["too much"].risk, rated["too much"].reason) == (None, "the criteria of risk do not allow it")
     expected = decide(CZECH_CSV, {"6": build.made.found.release, "pairs": releases["pairs"]}, **users)
