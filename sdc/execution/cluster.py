@@ -286,17 +286,31 @@ class ClusterKind:
     is_running: bool = False
 
 
-_SLURM, _OPERATOR = ("dask_jobqueue",), ("dask_kubernetes",)
 KINDS = by_name(
     [
         ClusterKind("local", LocalSettings, _local),
-        ClusterKind("slurm", SlurmSettings, slurm_executor, _SLURM, require_commands, require_submission, job_script),
         ClusterKind(
-            *("kubernetes", KubernetesSettings, _kubernetes, _OPERATOR, _require_kube_config, _nothing, manifests),
+            "slurm",
+            SlurmSettings,
+            slurm_executor,
+            packages=("dask_jobqueue",),
+            required=require_commands,
+            tested=require_submission,
+            submitted=job_script,
+        ),
+        ClusterKind(
+            "kubernetes",
+            KubernetesSettings,
+            _kubernetes,
+            packages=("dask_kubernetes",),
+            required=_require_kube_config,
+            submitted=manifests,
             elsewhere=lambda settings: "is a pod",
         ),
         ClusterKind(
-            *("address", AddressSettings, _at_address),
+            "address",
+            AddressSettings,
+            _at_address,
             required=lambda settings: settings.tls and tls_context(settings.tls),
             elsewhere=lambda settings: f"runs at {settings.address}",
             is_running=True,
