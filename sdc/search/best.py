@@ -33,7 +33,7 @@ from sdc.search.constraints import Constraints
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
-from sdc.search.growth import Growth, evaluated, fits_a_worker, grow
+from sdc.search.growth import SECONDS_TO_END, Growth, evaluated, fits_a_worker, grow
 from sdc.search.neighbourhood import NeighbourhoodSearch
 from sdc.search.optimum import MOST_LISTED, OptimumSearch
 from sdc.search.ordered import OrderedRelease, OrderedSearch
@@ -42,7 +42,6 @@ from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import Refused, SearchStep
 from sdc.utility.halvings import require_listable
 
-SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
 ANNEALING, BISECTION, GREEDY, OPTIMUM = "annealing", "bisection", "greedy search", "optimum"  # parts of a search
 NEIGHBOURHOOD = "large neighbourhood search"
 
@@ -310,6 +309,7 @@ class ReleaseSearch:
             refutations=(*found.refutations, *result.refutations),
             reason=" ".join(filter(None, (found.reason, note))),
             ended_after={**found.ended_after, **ended},
+            resumed={**found.resumed, **({} if result.resumed is None else {NEIGHBOURHOOD: result.resumed})},
         )
         if not found.candidates or not result.steps:
             return improved

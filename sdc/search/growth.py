@@ -25,6 +25,7 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook
 from sdc.utility.measures import Weights
 
+SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
 MOST_CELLS = 100_000  # non-zero cells: the worker has for itself what the build's process has of a larger table
 
 

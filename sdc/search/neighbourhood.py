@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -16,14 +17,13 @@ from sdc.risk.criteria import Evaluation
 from sdc.risk.effort import Depth
 from sdc.risk.refutation import Refutation, Refutations
 from sdc.search.grown import Grown
-from sdc.search.growth import Growth, evaluated, fits_a_worker, grow
+from sdc.search.growth import SECONDS_TO_END, Growth, evaluated, fits_a_worker, grow
 from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep
 
-SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
-
 TRIES = 4  # of a round, whatever the number of workers, so that this decides nothing
 MOST_QUESTIONS = 60  # of each try
+PART = "neighbourhood"  # of a checkpoint
 PAUSE = 10  # rounds in which nothing is given up that was given up before
 
 
@@ -32,7 +32,7 @@ class Exchange:
     """A sub-table that a release gives up, with all that contain it.
 
     left      what is left of the release
-    hindered  candidates that were refuted by a proof that needs it
+    hindered  candidates that may fit without it
     """
 
     given_up: SubTable
@@ -45,13 +45,15 @@ class Improved:
     """The best release that the rounds came to, with the steps and refutations on the way from the first.
 
     is_ended  whether the deadline came before all rounds
+    resumed   whether the checkpoint held and the rounds went on from it; None where none was there
     """
 
     evaluation: Evaluation
-    steps: tuple[SearchStep, ...]
-    refutations: tuple[Refutation, ...]
-    rounds: int
-    is_ended: bool
+    steps: tuple[SearchStep, ...] = ()
+    refutations: tuple[Refutation, ...] = ()
+    rounds: int = 0
+    is_ended: bool = False
+    resumed: bool | None = None
 
 
 @dataclass(eq=False)
@@ -60,7 +62,8 @@ class NeighbourhoodSearch:
 
     What is given up is drawn by `settings.seed`: rather what hinders much, and with which little goes. A release that
     gives something up is safe by the same proof; it grows as `search` does, first by what was hindered. The method is
-    that of Shaw (1998), "Using constraint programming and local search methods".
+    that of Shaw (1998), "Using constraint programming and local search methods". The best release is kept in the
+    checkpoint of `search`; a killed build begins its rounds with it, once it is checked, and may end elsewhere.
 
     value  the utility of a release
     """
@@ -84,7 +87,7 @@ class NeighbourhoodSearch:
         kept = Refutations(evaluator.known.zeros).plus(*refutations)
         is_unit = fits_a_worker(evaluator.table)
         executor = self.deadline.limits(evaluator.executor if is_unit else IN_PROCESS, SECONDS_TO_END)
-        now = best = Improved(start, (), (), 0, is_ended=False)
+        now = best = self._resumed(Improved(start))
         while rounds < self.settings.rounds and not self.deadline.is_over:
             chosen = self.drawn(self.exchanges(now.evaluation.release, kept), now.evaluation.release, rounds)
             if not chosen:
@@ -99,20 +102,37 @@ class NeighbourhoodSearch:
             grown = max(tried, key=lambda one: self.value(one.release))
             before, value = now.evaluation.release, self.value(grown.release)
             if value >= self.value(before) and grown.release != before:
-                found = (
-                    evaluated(self.search, grown),
-                    (*now.steps, *grown.steps),
-                    (*now.refutations, *grown.refutations),
-                )
-                now = Improved(*found, rounds, is_ended=False)
-                best = now if value > self.value(best.evaluation.release) else best
+                steps, proofs = (*now.steps, *grown.steps), (*now.refutations, *grown.refutations)
+                now = replace(now, evaluation=evaluated(self.search, grown), steps=steps, refutations=proofs)
+                if value > self.value(best.evaluation.release):
+                    best = now
+                    self._keep(best)
         is_ended = self.deadline.is_over and rounds < self.settings.rounds
         return replace(best, rounds=rounds, is_ended=is_ended)
 
+    def _keep(self, best: Improved) -> None:
+        grown = Grown(best.evaluation.release, best.evaluation.proof, best.steps, refutations=best.refutations)
+        if self.search.checkpoint.above is not None:
+            self.search.checkpoint.write(PART, grown.kept(self.search.evaluator.table.schema))
+
+    def _resumed(self, start: Improved) -> Improved:
+        """The release of the checkpoint, where that holds and is worth more than the start."""
+        if (kept := self.search.checkpoint.found.get(PART)) is None:
+            return start
+        with suppress(LookupError, TypeError, ValueError):
+            grown = Grown.read(kept, self.search.evaluator.table.schema)
+            required = all(t in grown.release for t in self.search.constraints.require)
+            is_better = self.value(grown.release) > self.value(start.evaluation.release)
+            evaluation = grown.evaluation(self.search.evaluator.anew()) if required and is_better else None
+            if evaluation is not None:
+                return Improved(evaluation, grown.steps, grown.refutations, resumed=True)
+        return replace(start, resumed=False)
+
     def exchanges(self, release: Release, kept: Refutations) -> list[Exchange]:
-        """All that a release can give up for candidates that are refuted beside it, in the order of their numbers.
+        """All that a release can give up for candidates that do not fit beside it, in the order of their numbers.
 
         Of the candidates those count whose smaller sub-tables are all released. What is required is never given up.
+        Where no proof names what hinders a candidate, it is each largest released sub-table with a variable of it.
         """
         own, schema = self.search, self.search.evaluator.table.schema
         hindered = dict[SubTable, list[SubTable]]()
@@ -121,7 +141,8 @@ class NeighbourhoodSearch:
                 continue
             knowledge = own.evaluator.knows(release.add(candidate))
             known = kept.of(knowledge, own.evaluator.criteria.floor)
-            for support in () if known is None else known.support:
+            near = (t for t in release.frontier if t & candidate and st.ways(t, schema) > 1)
+            for support in near if known is None else known.support:
                 is_needed = any(st.is_within(support, required) for required in own.constraints.require)
                 if support and support in release and not st.is_within(support, candidate) and not is_needed:
                     hindered.setdefault(support, []).append(candidate)

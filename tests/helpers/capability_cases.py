@@ -58,7 +58,11 @@ CONFIG: dict[str, Any] = {
     "name": "case",
     "table": {"path": "table.csv", "variables": [*NAMES]},
     "risk": {"min_width": WIDTH, "small_count": SMALL},
-    "release": {"annealing": {"chains": 1, "steps": 200, "rounds": 2}, "simulatable": {"draws": 20, "share": 0.1}},
+    "release": {
+        "annealing": {"chains": 1, "steps": 200, "rounds": 2},
+        "simulatable": {"draws": 20, "share": 0.1},
+        "neighbourhood": {"rounds": 2},
+    },
     "assessment": "proven",
     "execution": {"cluster": "in-process"},
     "output": {"folder": "runs"},

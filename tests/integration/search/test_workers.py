@@ -54,6 +54,17 @@ def test_a_bisection_and_its_certificate_have_the_same_bytes(two_workers: Execut
     assert {step["answer"] for step in json.loads(written[0]["search.json"])["steps"]} > {True}
 
 
+def test_rounds_of_a_neighbourhood_end_at_the_same_release(two_workers: Executor) -> None:
+    alone, both = (
+        sdc.find_release(
+            scattered(), min_width=8, executor=executor, budget=Budget(0.3, 0.001), neighbourhood={"rounds": 2}
+        )
+        for executor in (IN_PROCESS, two_workers)
+    )
+    assert "10 sub-tables became 12" in (alone.reason or "")
+    assert (alone.release, alone.steps, alone.reason) == (both.release, both.steps, both.reason)
+
+
 def test_a_curve_has_the_same_points(two_workers: Executor) -> None:
     settings = {"min_widths": [2, 5], "methods": ["ordered", "decomposable", "best"], "chains": 3, "steps": 500}
     table = random_table(5, [3, 2, 3, 2], 200)

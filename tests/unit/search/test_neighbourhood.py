@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
+from sdc.checkpoint import Checkpoint
 from sdc.config.release import NeighbourhoodConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
@@ -16,7 +18,8 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.refutation import Refutations
-from sdc.search.neighbourhood import NeighbourhoodSearch
+from sdc.search.constraints import Constraints
+from sdc.search.neighbourhood import Improved, NeighbourhoodSearch
 from sdc.search.ordered import OrderedSearch
 from tests.strategies import frontier_sets, is_safe, small_tables, unknowing
 
@@ -83,6 +86,30 @@ def test_seeds_draw_other_exchanges(czech: Table) -> None:
         listed = search.exchanges(found.release, evaluator.refutations)
         drawn.add(tuple(one.given_up for one in search.drawn(listed, found.release, 0)))
     assert len(drawn) > 1
+
+
+def test_a_killed_search_begins_with_the_best_that_was_proven(czech: Table, tmp_path: Path) -> None:
+    """And with nothing that is damaged, or lacks what is required."""
+
+    def searched(kept: Checkpoint, rounds: int, **more: Any) -> Improved:
+        ordered = OrderedSearch(unknowing(czech, Criteria.of(2, 20)), critical_widths(czech), checkpoint=kept, **more)
+        ordered.evaluator.refutations = Refutations(ordered.evaluator.known.zeros)
+        found = OrderedSearch(ordered.evaluator, ordered.widths).run()
+        search = NeighbourhoodSearch(
+            ordered, NeighbourhoodConfig(rounds=rounds), lambda release: release.sub_tables(czech.schema)
+        )
+        return search.run(found.evaluation, found.refutations)
+
+    kept = Checkpoint(tmp_path / "search", "0" * 64)
+    best = searched(kept, 5)
+    again = searched(kept.anew(), 0)
+    assert (best.resumed, again.resumed, again.evaluation.release) == (None, True, best.evaluation.release)
+    assert again.steps == best.steps
+    (part,) = kept.anew().found.values()
+    damaged = {**part, "release": part["release"] + 1}
+    assert searched(Checkpoint(found={"neighbourhood": damaged}), 0).resumed is False
+    lacking = Constraints(require=(st.full(len(czech.schema)),))
+    assert searched(kept.anew(), 0, constraints=lacking).resumed is False
 
 
 def test_a_deadline_ends_the_rounds(czech: Table) -> None:
