@@ -6,7 +6,6 @@ import os
 import sys
 import webbrowser
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,24 +94,27 @@ def plan(
     config: ConfigPath,
     settings: Settings,
     quick: Annotated[bool, Option("--quick", help="Sizes and memory only, within seconds; no times.")] = False,
+    seconds: Annotated[
+        float, Option(min=1, help="The most that the trial gives a stage; more estimates a long build better.")
+    ] = 30.0,
 ) -> CommandResult:
     """Estimate the time, memory and disk of a build.
 
-    Short test runs measure the time. Nothing is written. A build that does not fit is refused.
+    A trial of the build measures the time: each stage runs for at most so many seconds, and nothing is kept or
+    published. Earlier runs of the same name serve for stages that take longer. A build that does not fit is refused.
     """
-    from sdc.execution.cluster import open_executor
-    from sdc.executor import IN_PROCESS
     from sdc.model.totals import warnings_of
     from sdc.stages.build import open_build
-    from sdc.stages.plan import one_worker, plan_build
+    from sdc.stages.plan import plan_build
     from sdc.stages.table import check_before
 
     build = open_build(config, settings=settings)
     check_before(build)
-    with nullcontext(IN_PROCESS) if quick else open_executor(one_worker(build.config.execution)) as executor:
-        result = plan_build(build, executor, quick=quick)
+    result = plan_build(build, say, quick=quick, seconds=seconds)
     for warning in warnings_of(result["sums"]):
         say(warning)
+    if result["refused"]:
+        say(f"the trial is refused, as the build would be: {result['refused']}")
     return CommandResult(result, lambda: _print_plan(result, quick))
 
 
@@ -138,6 +140,8 @@ def _span(planned: Mapping[str, Any]) -> str:
     least, most = planned["seconds"], planned["seconds_at_most"]
     if least is None:
         return "not measured"
+    if most is None:
+        return f"{least:.0f} or more"
     return f"{least:.0f} to {most:.0f}" if round(most) > round(least) else f"{least:.0f}"
 
 

@@ -2,95 +2,70 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sdc.bounds.collapse import MAX_DICHOTOMOUS
 from sdc.bounds.method import is_small
-from sdc.config.analysis import PosteriorConfig
-from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.config.build import BuildConfig
 from sdc.config.methods import METHOD_OF
-from sdc.config.release import ReleaseConfig
 from sdc.data.child import limit_of
 from sdc.data.reader import room_of
-from sdc.execution.cluster import worker_memory, workers_of
-from sdc.executor import Executor
-from sdc.feasible.depth_first import MAX_CELLS
-from sdc.intruder import chains
-from sdc.intruder.exchanges import Records
-from sdc.intruder.laws import RELEASED, SATURATED, law_of
-from sdc.intruder.summary import laws_of
+from sdc.execution.cluster import open_executor, workers_of
+from sdc.executor import IN_PROCESS
+from sdc.intruder.laws import RELEASED
 from sdc.memory import MIB
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError, SdcError
-from sdc.model.fact import NO_FACTS
-from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
-from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.errors import SdcError
+from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.protect.recoding import MOST_ASKED
 from sdc.risk.case import CELLS_PER_UNIT
-from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths, widths_of_sub_lattice
-from sdc.risk.effort import Effort
-from sdc.risk.evaluator import RiskEvaluator
-from sdc.risk.reaching import Above, widths_above
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
-from sdc.search.annealing import AnnealingChain
-from sdc.search.constraints import Constraints, limits_of
-from sdc.search.neighbourhood import MOST_QUESTIONS, TRIES
-from sdc.search.ordered import OrderedSearch
-from sdc.search.remedies import MOST_SECONDS
+from sdc.run_format import CURVE, RELEASE, REPORT, SEARCH
 from sdc.search.simulatable import DRAWS_PER_UNIT
-from sdc.stages.build import Build
+from sdc.stages.build import Build, Say
 from sdc.stages.needs import WORKER_BYTES, listed
-from sdc.stages.report import MOST_MERGED, MOST_REDESIGNED
 from sdc.stages.stages import stages_of
 from sdc.stages.table import check_names
+from sdc.stages.trial import STAGE_SECONDS, Trial, Tried, run_trial, tried_execution
 from sdc.storage.parquet import write_table
+from sdc.storage.runs import last_finished
 
 SECONDS = ("seconds", "seconds_at_most")
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
-START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
-# the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
-LAW_SECONDS, CELL_SECONDS = 5.0, 1e-3
-PROGRAM_SECONDS = 0.08  # measured: of an at-risk cell of ten variables beside 66 tables of totals
-ASSESSMENTS = 3  # evaluations as long as an assessment: check the proof and bound every cell
-SAMPLE, PROPOSALS = 6, 2_000  # units of the widths; proposals
-QUESTIONS, LATER = 12, 8  # evaluations of a test run; the last ones are timed
+START_SECONDS = 12.0  # measured: Prefect and workers, before the first stage and after the last
+WRITE_SECONDS = 1.0  # measured: of a stage that only writes
+SPREAD = 1.5  # measured: two runs of the same work on a shared machine differ by at most this factor
+LEAST_LEFT = 0.25  # measured: of the estimate of a search, whose later evaluations are faster
 
 
-def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict[str, Any]:
-    """Return sizes, memory, disk, and the units, memory and time of each stage, from test runs on a worker.
+def plan_build(build: Build, say: Say, *, quick: bool = False, seconds: float = STAGE_SECONDS) -> dict[str, Any]:
+    """Return sizes, memory, disk, and the units, memory and time of each stage, from a trial of the build.
 
-    With `quick` there are no test runs and no times. Reads the table and writes only temporary files. SdcError with
-    needed and allowed amounts if a worker, this process or the disk is too small.
+    quick    no trial and no times
+    seconds  the most that the trial gives a stage
+
+    Reads the table and writes only temporary files. SdcError with needed and allowed amounts if a worker, this process
+    or the disk is too small.
     """
-    begun = time.perf_counter()
-    counted = build.counted(executor)
+    with nullcontext(IN_PROCESS) if quick else open_executor(tried_execution(build.config.execution)) as executor:
+        counted = build.counted(executor)
     table, known, origin = build.with_earlier(counted)
     build = replace(build, given=origin)
-    # this stage is run in full, since all others need its table
-    seconds = time.perf_counter() - begun
     at_risk = len(build.settings().criteria.pool(table).at_risk)
     check_names(build, known, table)
     own = build.needs
     own.require(table)
     sweep = sweep_plan(table, floor=build.listing.floor, memory=own.sweep(table)[0])
-    projection = _Projection(build, table, seconds, sweep, {} if quick else _tried(build, table, sweep, executor))
+    projection = _Projection(build, table, sweep)
     stages = projection.stages()
-    needed = sum(projection.disk_mib(stage["name"]) for stage in stages if stage["status"] == "to do")
+    to_do = [stage["name"] for stage in stages if stage["status"] == "to do"]
+    needed = sum(map(projection.disk_mib, to_do))
     # the build creates the folder, not the plan
     folder = Path(build.config.output.folder).absolute()
     free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free // MIB
@@ -99,6 +74,8 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
             f"the build does not fit: it needs {needed:.1f} MiB of disk, {free} MiB are free in "
             f"{build.config.output.folder}; make room, or set output.folder"
         )
+    trial = None if quick else run_trial(replace(build, given=None), seconds, say) if to_do else Trial({})
+    times = _Times(build, trial, to_do)
     return {
         "run_folder": str(build.folder.path),
         "records": table.total,
@@ -109,7 +86,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "floor": build.listing.floor,
         "most_listed": build.listing.most,
-        "stages": stages,
+        "stages": [{**stage, **times.of(stage["name"])} for stage in stages],
         "memory_needed_mib": max(stage["memory_mib"] for stage in stages),
         "memory_allowed_mib": own.worker_may // MIB,
         "reader_limit_mib": limit_of(room_of(build.counting_memory)) // MIB,
@@ -117,16 +94,9 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "here_allowed_mib": own.here_may // MIB,
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
-        **{of: None if quick else round(sum(stage[of] or 0.0 for stage in stages), 1) for of in SECONDS},
+        "refused": trial and (trial.refused or None),
+        **times.in_all,
     }
-
-
-def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
-    """Return the executor of test runs: one local worker with the build's memory."""
-    if execution.cluster == "in-process":
-        return execution
-    # one worker, to time single units
-    return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // MIB}MiB")
 
 
 def _may_draw(config: BuildConfig) -> bool:
@@ -138,13 +108,11 @@ def _may_draw(config: BuildConfig) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """Estimates stages from measured seconds of units."""
+    """Sizes of the stages."""
 
     build: Build
     table: Table
-    read_seconds: float
     sweep: SweepPlan
-    tried: Mapping[str, float]
 
     def stages(self) -> list[dict[str, Any]]:
         """Return the stages; a stage is reused if its needs are reused and its outputs are complete.
@@ -154,8 +122,6 @@ class _Projection:
         way         widths: "whole", or "partitions" if the table does not fit a worker; searches for feasible tables:
                     "whole", or "slices" above `release.cells_per_slice` cells
         memory_mib  of the largest worker
-        seconds     wall time at the measured speed; None if not measured
-        seconds_at_most  if a search needs its whole budget, since evaluations get slower
         """
         outputs, plans = dict[str, str](), []
         for stage in stages_of(self.build.config):
@@ -174,14 +140,12 @@ class _Projection:
 
     def _plan(self, name: str, reused: bool) -> dict[str, Any]:
         sizes = {"table": WORKER_BYTES, "widths": WORKER_BYTES + self.sweep.bytes_per_unit}
-        seconds = (0.0, 0.0) if reused else self._seconds(name)
         return {
             "name": name,
             "status": "to reuse" if reused else "to do",
             "units": self._units(name),
             "way": self._way(name),
             "memory_mib": 0 if reused else (sizes.get(name) or self.build.needs.worker(self.table)) // MIB,
-            **{of: round(s, 1) if self.tried or reused else None for of, s in zip(SECONDS, seconds, strict=True)},
         }
 
     def _units(self, name: str) -> int:
@@ -204,71 +168,6 @@ class _Projection:
             fits = is_small(self.table.schema) or len(self.table) <= self.build.config.release.cells_per_slice
             return "whole" if fits else "slices"
         return ""
-
-    def _seconds(self, name: str) -> tuple[float, float]:
-        # 1 for a scheduler address, which is not contacted
-        workers = workers_of(self.build.config.execution) or 1
-        if name in ("search", "curve"):
-            chains, evaluations = self._chains_seconds(workers), self._evaluation_seconds(workers, self._questions)
-            most = 60 * (self.build.config.release.minutes or math.inf)
-            return min(most, chains + evaluations[0]), min(most, chains + evaluations[1])
-        if name == "posterior":
-            return self._posterior_seconds(workers)
-        if name == "remedies":
-            least, most = self._evaluation_seconds(workers, 1, MOST_SECONDS)
-            redesigned = self._redesigned * self._evaluation_seconds(workers, MOST_ASKED)[0]
-            return self._units(name) * least, self._units(name) * most + redesigned
-        if name == "assessment":
-            least, most = self._evaluation_seconds(workers, ASSESSMENTS)
-            return least, most + (self.build.config.seconds_to_sharpen or 0.0) / workers
-        known = {
-            "table": self.read_seconds,
-            "widths": START_SECONDS + self.tried.get("widths", 0.0) * self.sweep.units / workers,
-            "weighted": PROGRAM_SECONDS * len(self._at_risk) / workers,
-        }
-        return known.get(name, WRITE_SECONDS), known.get(name, WRITE_SECONDS)
-
-    @property
-    def _redesigned(self) -> int:
-        """Maximum number of sub-tables for which alternatives are searched."""
-        merged = MOST_MERGED * self.build.config.may_coarsen
-        return merged if self.table.schema.levels.is_flat else MOST_REDESIGNED
-
-    def _chains_seconds(self, workers: int) -> float:
-        annealing = self.build.config.release.annealing
-        # chains run in parallel on the workers
-        return -(-annealing.chains // workers) * annealing.steps * self.tried.get("annealing", 0.0)
-
-    def _posterior_seconds(self, workers: int) -> tuple[float, float]:
-        """Seconds of exact laws, and at most with sampling and repeated searches."""
-        section = self.build.config.posterior or PosteriorConfig()
-        laws = len(laws_of(section.laws, section.alpha, self.table.schema))
-        # a chain discards half as much as it uses; shorter chains add up to at most the last
-        longest = section.draws if section.error is None else 2 * max(section.draws, section.most_draws)
-        draws = -(-section.chains // workers) * (1.5 * longest) * self.tried.get("draws", 0.0)
-        again = section.refusals if self.table.schema.cells <= MAX_CELLS else 0
-        each = self._chains_seconds(1) + self._evaluation_seconds(1, self._questions)[1]
-        exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
-        return laws * exact, laws * (exact + draws) + again * each / workers
-
-    @property
-    def _questions(self) -> int:
-        """Maximum evaluations of a search; of curves, of each point."""
-        release = self.build.config.release
-        if release.method == "bisection":
-            return len(self.table.schema)  # of at most 2^K sub-tables
-        breadth, questions = limits_of(release, len(self.table.schema))
-        rounds = release.neighbourhood.rounds if "neighbourhood" in METHOD_OF[release.method].settings else 0
-        most = Constraints(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
-        return most + rounds * TRIES * MOST_QUESTIONS
-
-    def _evaluation_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
-        """Seconds of evaluations at the measured speed, and of the whole budget on a reference core."""
-        # an evaluation is mostly sequential
-        measured, budget = questions * self.tried.get("questions", 0.0), min(most, self.build.config.release.seconds)
-        if is_small(self.table.schema):  # every evaluation is exact, without a budget
-            return measured, measured
-        return min(measured or math.inf, budget / workers), budget / workers
 
     def disk_mib(self, name: str) -> float:
         variables, at_risk = len(self.table.schema), len(self._at_risk)
@@ -294,110 +193,60 @@ class _Projection:
         return self.table.at_risk(self.build.config.risk.small_count)
 
 
-# Test runs
+@dataclass(frozen=True, eq=False)
+class _Times:
+    """Estimates the wall time of the stages; without a trial nothing is estimated.
 
-
-@dataclass(frozen=True)
-class Timed:
-    """The settings of the units that test runs measure."""
-
-    criteria: Criteria
-    threshold: int
-    sweep: SweepPlan
-    release: ReleaseConfig
-
-
-def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> dict[str, float]:
-    """Run one unit of each kind that the method has; return its seconds, each of one proposal, evaluation or draw."""
-    release, curve = build.config.release, build.config.curve is not None
-    kinds = {
-        "widths": (_widths, True),
-        "annealing": (_annealing, curve or "annealing" in METHOD_OF[release.method].settings),
-        "questions": (_questions, curve or release.method != "decomposable"),
-        "draws": (_draws, _may_draw(build.config)),
-    }
-    unit = Timed(build.criteria, build.listing.floor, sweep, release)
-    # levels count as separate variables, which is not faster
-    return {name: next(executor.run(timed, table.flat, [unit])) for name, (timed, is_used) in kinds.items() if is_used}
-
-
-def _widths(table: Table, of: Timed) -> float:
-    """Time units from all over the list, after the last one, which loads the kernels."""
-    small = of.criteria.small_count
-    if of.threshold:
-        places = range(len(table.schema))
-        above = [Above(small, of.threshold, of.sweep.max_rows, 1 << v, st.full(v)) for v in places]
-        return _mean_seconds(widths_above, table, above)
-    return _mean_seconds(widths_of_sub_lattice, table, [(small, cut) for cut in of.sweep.cuts])
-
-
-def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
-    # the first one loads the kernels, so its time does not count
-    chosen = [units[-1], *units[:: -(-len(units) // SAMPLE)]]
-    times = [_timed(function, table, unit) for unit in chosen]
-    return sum(times[1:]) / len(times[1:])
-
-
-def _questions(table: Table, of: Timed) -> float:
-    """Time the later evaluations of an extension by small sub-tables, in any order; the first ones fill caches."""
-    if not len(table.at_risk(of.criteria.small_count)):
-        return 0.0
-    variables, ends = range(len(table.schema)), list[float]()
-    small = [st.of(chosen) for size in (1, 2, 3) for chosen in combinations(variables, size)]
-    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), of.criteria.floor), 0, 0)
-    effort = Effort(cells_per_slice=of.release.cells_per_slice)
-    evaluator = RiskEvaluator(table, _known(table, NOTHING), of.criteria, effort=effort)
-    constraints = Constraints(breadth=of.release.first_dimension, questions=QUESTIONS)
-    OrderedSearch(evaluator, listed, lambda step: ends.append(time.process_time()), constraints).run()
-    return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
-
-
-def _annealing(table: Table, of: Timed) -> float:
-    if not len(table.at_risk(of.criteria.small_count)):
-        return 0.0
-    chain = AnnealingChain(_known(table, NOTHING), of.criteria, objective=of.release.objective)
-    try:
-        # an untimed step loads the kernels and counts the first marginals
-        state = chain.step(table, chain.init(table, 0), 1)
-    except ReleaseError:  # not even the one-way sub-tables are safe
-        return 0.0
-    return _timed(chain.step, table, state, PROPOSALS) / PROPOSALS
-
-
-def _draws(table: Table, of: Timed) -> float:
-    """Time a draw given all pairs, where chains have more moves than under most releases.
-
-    For large tables, time exchanges of records given pairs of neighbours; 0 if that is refused too.
+    to_do  names of the stages that are not reused
     """
-    rng, state, law = np.random.default_rng(0), np.ones(1, np.uint64), law_of(SATURATED, table.schema)
-    with suppress(ReleaseError):
-        chains.check(table, known := _known(table, _pairs(table)))
-        space = chains.Space(table, known, law)
-        space.proceed(state, 1)  # loads the kernel
-        return _timed(space.proceed, state, PROPOSALS) / PROPOSALS * space.proposals
-    with suppress(ReleaseError):
-        neighbours = Release.of(3 << v for v in range(len(table.schema) - 1))
-        walk = Records(table, _known(table, neighbours), law, rng)
-        walk.advance(state, rng)  # loads the kernel
-        return _timed(walk.advance, state, rng)
-    return 0.0
+
+    build: Build
+    trial: Trial | None
+    to_do: Sequence[str]
+
+    def of(self, name: str) -> dict[str, float | None]:
+        """Return the seconds of a stage, and at most; None if not known."""
+        return dict(zip(SECONDS, map(_rounded, self._range(name)), strict=True))
+
+    @property
+    def in_all(self) -> dict[str, float | None]:
+        """Return the seconds of all, and at most; None if not known."""
+        every = [(START_SECONDS / SPREAD, START_SECONDS * SPREAD), *map(self._range, self.to_do)]
+        sums = (None if None in ends else sum(ends) for ends in zip(*every, strict=True))
+        return dict(zip(SECONDS, map(_rounded, sums), strict=True))
+
+    def _range(self, name: str) -> tuple[float | None, float | None]:
+        if self.trial is None:
+            return None, None
+        if name not in self.to_do:
+            return 0.0, 0.0
+        tried = self.trial.stages.get(name)
+        if tried is None or tried.left != 0.0:
+            tried = self._before.get(name, tried)
+        if tried is None:
+            least, most = 0.0, WRITE_SECONDS * SPREAD if name in (REPORT, RELEASE) else None
+        elif tried.left == 0.0:
+            least, most = tried.seconds / SPREAD, tried.seconds * SPREAD
+        else:
+            least = tried.seconds + LEAST_LEFT * (tried.left or 0.0)
+            most = None if tried.left is None else tried.seconds + tried.left
+        if name in (SEARCH, CURVE) and (minutes := self.build.config.release.minutes) is not None:
+            most = 60 * minutes if most is None else min(60 * minutes, most)
+        return least / self._more_workers, most
+
+    @property
+    def _more_workers(self) -> float:
+        """How many times as many workers the build has as the trial; 1 for a scheduler address, not contacted."""
+        execution = self.build.config.execution
+        return (workers_of(execution) or 1) / (workers_of(tried_execution(execution)) or 1)
+
+    @cached_property
+    def _before(self) -> dict[str, Tried]:
+        """The stages that the last finished run of the name computed, as if they were tried."""
+        last = last_finished(self.build.folder.path.parent)
+        records = () if last is None else last.records().values()
+        return {record.name: Tried(record.seconds) for record in records if record.status == "done"}
 
 
-def _known(table: Table, release: Release) -> Knowledge:
-    """Return knowledge without structural zeros, which hardly change times."""
-    return Knowledge(table.schema, table.total, release, NO_ZEROS, NO_FACTS)
-
-
-def _pairs(table: Table) -> Release:
-    """All pairs of variables, of two-category variables where there are enough: the slowest outer bound."""
-    sizes = table.schema.sizes
-    dichotomous = [v for v, size in enumerate(sizes) if size == 2][:MAX_DICHOTOMOUS]
-    members = dichotomous if len(dichotomous) == MAX_DICHOTOMOUS else range(len(sizes))
-    return Release.of(1 << u | 1 << v for u, v in combinations(members, 2))
-
-
-def _timed(work: Callable[..., Any], *given: Any) -> float:
-    """Seconds of processor, which other programs on the machine do not make longer."""
-    begun = time.process_time()
-    work(*given)
-    return time.process_time() - begun
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

@@ -68,7 +68,7 @@ def search(work: Work, into: Path) -> None:
     settings, emit_step, failures = build.settings(work.executor), partial(emit, STEP), list[str]()
     watch = Watch(QuestionLines(emit_step), keep, lambda step: emit_step(describe_simulated(step, table.schema)))
     listening = heard(EventText(failures.append, *LOST), EXECUTION)
-    with listening, interruptible(release, build.folder.path / f"{SEARCH}.ending") as deadline:
+    with listening, interruptible(release, ending_of(build)) as deadline:
         saved = checkpoint.found.get(ANNEALING)
         chains = unpacked(SearchState, saved, "state")
         if saved is not None and chains is None:
@@ -111,6 +111,11 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
     write_refutations(found.refutations, table, build.criteria, into)
     certificate = certificate_of(build, found.release, found.proof, found.suppressed_tables)
     write_certificate(certificate, table.schema, into)
+
+
+def ending_of(build: Build) -> Path:
+    """Return the file that ends the build's search with what is proven, once it is there."""
+    return build.folder.path / f"{SEARCH}.ending"
 
 
 @contextmanager
@@ -161,7 +166,7 @@ class QuestionLines:
         # only the current phase counts
         self._recent = [*(one for one in self._recent[-LATELY:] if one[0].phase == step.phase), (step, self._clock())]
         if step.phase in GROWING:
-            emit(OUTLOOK, self._outlook, logger=QUESTIONS)
+            emit(OUTLOOK, self._outlook, logger=QUESTIONS, seconds=self._seconds_left)
         answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
         if step.phase in ("everything", "bisection"):
             what = "all" if step.phase == "everything" else "the first"
@@ -172,12 +177,16 @@ class QuestionLines:
 
     @property
     def _outlook(self) -> str:
-        steps, moments = zip(*self._recent, strict=True)
-        ahead = outlook(steps)
-        if len(steps) <= FEW or not steps[-1].left:
-            return ahead
-        each = (moments[-1] - moments[0]) / (len(moments) - 1)
-        return f"{ahead}, at most {steps[-1].left * each:.0f} s if each takes as long as these"
+        ahead, left = outlook([step for step, _ in self._recent]), self._seconds_left
+        return ahead if left is None else f"{ahead}, at most {left:.0f} s if each takes as long as these"
+
+    @property
+    def _seconds_left(self) -> float | None:
+        """The most that is left at the latest speed; None if it is too early, or nothing is left."""
+        (step, now), begun = self._recent[-1], self._recent[0][1]
+        if len(self._recent) <= FEW or not step.left:
+            return None
+        return step.left * (now - begun) / (len(self._recent) - 1)
 
 
 def describe_round(state: SearchState) -> str:

@@ -85,6 +85,16 @@ def warm_once(method: str, schema: Schema) -> None:
             _warmed.add(wanted)
 
 
+def warm_first(method: str, limit: PosteriorLimit | None, schema: Schema, say: Callable[[str], None]) -> None:
+    """Run `warm_build` if this machine has never done it, and say that it takes some time."""
+    marker = _marker(method, limit)
+    if marker is not None and marker.exists():
+        return
+    if note := none_yet():
+        say(note)
+    warm_build(method, limit, small=is_small(schema))
+
+
 # In a process parallel to a build
 
 

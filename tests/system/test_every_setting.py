@@ -79,7 +79,7 @@ def shown(where: str, folder: Path, text: str) -> str:
         if where == "effort":
             return repr(build.settings().effort)
         if where == "plan":
-            plan = plan_build(build, IN_PROCESS, quick=True)
+            plan = plan_build(build, lambda text: None, quick=True)
             return repr({key: value for key, value in plan.items() if "disk" not in key and key != "run_folder"})
         if where == "keys":
             return keys(build, folder)

@@ -14,53 +14,100 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
-from sdc.protect.recoding import MOST_ASKED
-from sdc.stages.build import open_build
+from sdc.stages.build import Build, open_build
+from sdc.stages.plan import plan_build
 from sdc.stages.stages import run_all
+from sdc.stages.trial import Trial, Tried
 from tests.helpers.builds import NAMES, built, write_czech
 from tests.helpers.commands import Sdc, tree
 from tests.strategies import scattered
 
 
-def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
-    found = sdc("plan", write_czech(tmp_path), "--json").document
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A config and its plan with a trial, which runs in another process."""
+    config = write_czech(tmp_path_factory.mktemp("planned"), posterior={})
+    return config, plan_build(open_build(config), lambda text: None)
+
+
+def test_a_plan_touches_nothing(planned: tuple[Path, dict[str, Any]]) -> None:
+    config, found = planned
     sizes = ("records", "full_table_cells", "cells", "at_risk_cells", "sub_tables", "floor")
     assert [found[size] for size in sizes] == [1841, 64, 63, 3, 64, 0]
-    assert [stage["name"] for stage in found["stages"]] == NAMES
+    assert {*NAMES} < {stage["name"] for stage in found["stages"]}
     assert {stage["status"] for stage in found["stages"]} == {"to do"}
     assert 0 < found["memory_needed_mib"] <= found["memory_allowed_mib"]
     assert 0 < found["disk_needed_mib"] < found["disk_free_mib"]
-    assert tree(tmp_path) == {"build.yaml"}
+    assert tree(config.parent) == {"build.yaml"}
 
 
-def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_measures_every_stage_of_a_short_build(planned: tuple[Path, dict[str, Any]]) -> None:
+    """The trial runs it to its end but for the publication, so the ranges are narrow and add up."""
+    found = planned[1]
+    assert found["refused"] is None
+    ranges = seconds_of(found)
+    for name in ("table", "widths", "search", "assessment", "posterior", "confidential"):
+        least, most = ranges[name]
+        assert 0 <= least <= (most or 0) <= 3 * least + 0.5, name
+    assert found["seconds"] <= found["seconds_at_most"] <= 3 * found["seconds"]
+    assert found["seconds"] >= sum(least for least, _ in ranges.values())
+
+
+def test_a_quick_plan_tries_nothing(
+    sdc: Sdc, planned: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither a trial nor a worker; the same sizes and keys, memory that is needed, and no times."""
-    config = write_czech(tmp_path)
-    tried = sdc("plan", config, "--json").document
-    for name in ("sdc.stages.plan._tried", "sdc.execution.cluster.open_executor"):
+    config, tried = planned
+    for name in ("sdc.stages.plan.run_trial", "sdc.stages.plan.open_executor"):
         monkeypatch.setattr(name, lambda *given: pytest.fail("something was tried"))
     found = sdc("plan", config, "--quick", "--json").document
     assert list(found) == list(tried)
-    assert {key: found[key] for key in list(found)[:7]} == {key: tried[key] for key in list(tried)[:7]}
+    assert {key: found[key] for key in list(found)[:4]} == {key: tried[key] for key in list(tried)[:4]}
     assert [stage["units"] for stage in found["stages"]] == [stage["units"] for stage in tried["stages"]]
     assert {found["seconds"], *(stage["seconds"] for stage in found["stages"])} == {None}
     assert all(0 < stage["memory_mib"] <= found["memory_needed_mib"] for stage in found["stages"])
     text = sdc("plan", config, "--quick").out
     assert "not measured; omit --quick" in text
-    assert tree(tmp_path) == {"build.yaml"}
+    assert tree(config.parent) == {"build.yaml"}
 
 
-def test_a_plan_counts_what_is_asked_for_instead_of_what_is_refused(
+def seconds_of(document: dict[str, Any]) -> dict[str, tuple[float, float | None]]:
+    return {stage["name"]: (stage["seconds"], stage["seconds_at_most"]) for stage in document["stages"]}
+
+
+def test_a_plan_of_a_refused_build_says_so(sdc: Sdc, tmp_path: Path) -> None:
+    found = sdc("plan", write_czech(tmp_path, release={"require": ["A*B*C*D*E*F"]}))
+    assert "the trial is refused, as the build would be: " in found.err
+    assert "A*B*C*D*E*F" in found.err
+    assert "or more s" in found.out
+
+
+class Slow:
+    """A trial in which a search takes long, which has said how much is left, or not."""
+
+    def __init__(self, left: float | None) -> None:
+        self.left = left
+
+    def __call__(self, build: Build, seconds: float, say: Any) -> Trial:
+        short = dict.fromkeys(("table", "widths", "assessment", "confidential"), Tried(1.0))
+        return Trial({**short, "search": Tried(seconds, self.left)})
+
+
+def test_a_plan_goes_by_what_a_long_search_says_and_by_earlier_runs(
     sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three sub-tables with merged categories at most, each as long as the most questions of a second."""
-    config, most = write_czech(tmp_path, remedies={"variables": 1}), list[float]()
-    monkeypatch.setattr("sdc.stages.plan._tried", lambda *of: {"questions": 1.0})
-    for merged in (0, 3):
-        monkeypatch.setattr("sdc.stages.plan.MOST_MERGED", merged)
-        stages = sdc("plan", config, "--json").document["stages"]
-        most += (stage["seconds_at_most"] for stage in stages if stage["name"] == "remedies")
-    assert most[1] - most[0] == 3 * MOST_ASKED
+    """A quarter of what a search calls its most at least; without any of these there is no most."""
+    config = write_czech(tmp_path)
+    monkeypatch.setattr("sdc.stages.plan.run_trial", Slow(400.0))
+    assert seconds_of(sdc("plan", config, "--seconds", "20", "--json").document)["search"] == (120.0, 420.0)
+    limited = write_czech(tmp_path, release={"minutes": 5})
+    assert seconds_of(sdc("plan", limited, "--seconds", "20", "--json").document)["search"] == (120.0, 300.0)
+    monkeypatch.setattr("sdc.stages.plan.run_trial", Slow(None))
+    found = sdc("plan", write_czech(tmp_path), "--json").document
+    assert (seconds_of(found)["search"], found["seconds_at_most"]) == ((30.0, None), None)
+    built(write_czech(tmp_path))
+    _, most = seconds_of(sdc("plan", write_czech(tmp_path, risk={"min_width": 5}), "--json").document)["search"]
+    assert (most or 30) < 30
 
 
 def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:
@@ -82,36 +129,17 @@ def test_a_plan_says_when_a_table_is_searched_in_slices(sdc: Sdc, tmp_path: Path
     path = tmp_path / "records.parquet"
     pq.write_table(pa.table(dict(zip(table.schema.names, records, strict=True))), path)
     config = write_czech(tmp_path, whole={"table": {"path": str(path)}}, release={"cells_per_slice": cells})
-    stages = sdc("plan", config, "--json").document["stages"]
+    stages = sdc("plan", config, "--quick", "--json").document["stages"]
     ways = {"widths": "whole", "search": way, "assessment": way}
     assert {stage["name"]: stage["way"] for stage in stages if stage["way"]} == ways
 
 
-def test_a_plan_counts_the_budget_of_sharp_bounds(sdc: Sdc, tmp_path: Path) -> None:
-    """As the most that they may take; they may be sharp at once."""
-    most = {}
-    for settings in ({}, {"assessment": "sharp", "sharp_seconds": 10_000.0}):
-        stages = sdc("plan", write_czech(tmp_path, whole=settings), "--json").document["stages"]
-        (planned,) = (stage for stage in stages if stage["name"] == "assessment")
-        assert planned["units"] == 1
-        most[len(settings)] = planned["seconds_at_most"]
-    assert most[2] > most[0] + 10
-
-
-def planned_posterior(sdc: Sdc, folder: Path, asked: dict[str, Any], **release: Any) -> dict[str, Any]:
-    stages = sdc("plan", write_czech(folder, posterior=asked, release=release), "--json").document["stages"]
-    return next(stage for stage in stages if stage["name"] == "posterior")
-
-
-def test_a_plan_counts_what_is_sampled_and_what_is_built_again(sdc: Sdc, tmp_path: Path) -> None:
-    """The most that it may take, as which release is found is not known; exact laws take seconds and no worker."""
-    exact = planned_posterior(sdc, tmp_path, {}, method="decomposable")
-    assert (exact["units"], exact["seconds"], exact["seconds_at_most"]) == (0, 5.0, 5.0)
-    sampled = planned_posterior(sdc, tmp_path, {"draws": 100_000, "chains": 2, "laws": ["released", "saturated"]})
-    assert sampled["units"] == 2
-    assert sampled["seconds_at_most"] > 60 > sampled["seconds"]
-    again = planned_posterior(sdc, tmp_path, {"refusals": 10_000}, method="decomposable")
-    assert again["seconds_at_most"] > 60 > again["seconds"]
+def test_a_plan_counts_the_chains_of_laws_that_may_be_sampled(sdc: Sdc, tmp_path: Path) -> None:
+    asked = {"draws": 100_000, "chains": 2, "laws": ["released", "saturated"]}
+    for posterior, method, chains in (({}, "decomposable", 0), (asked, "ordered", 2)):
+        config = write_czech(tmp_path, posterior=posterior, release={"method": method})
+        stages = sdc("plan", config, "--quick", "--json").document["stages"]
+        assert [stage["units"] for stage in stages if stage["name"] == "posterior"] == [chains]
 
 
 def test_a_build_that_does_not_fit_in_memory(sdc: Sdc, tmp_path: Path) -> None:

@@ -1,0 +1,27 @@
+"""A trial of a build whose stages take too long."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sdc.stages.build import open_build
+from sdc.stages.trial import Tried, run_trial
+from tests.helpers.builds import write_czech
+from tests.helpers.commands import tree
+
+SECONDS = 6.0  # for stages that take one, and for some that take hours
+
+
+def test_a_search_that_takes_too_long_ends_and_any_other_stage_ends_the_trial(tmp_path: Path) -> None:
+    """The assessment is of what the search had proven by then."""
+    annealing = {"steps": 10**9, "rounds": 10**6, "patience": 0}
+    curve = {"min_width": [1, 3], "methods": ["decomposable"]}
+    release = {"method": "decomposable", "annealing": annealing}
+    said = list[str]()
+    trial = run_trial(open_build(write_czech(tmp_path, curve=curve, release=release)), SECONDS, said.append)
+    assert list(trial.stages) == ["table", "widths", "search", "assessment", "curve"]
+    assert trial.stages["search"] == trial.stages["curve"] == Tried(SECONDS, None)
+    assert trial.stages["assessment"].left == 0.0
+    assert trial.refused == ""
+    assert said[-1] == "trial: curve"
+    assert tree(tmp_path) == {"build.yaml"}
