@@ -36,7 +36,7 @@ def _drawn(result: Drawn, **settings: Any) -> Figure:
 
 
 def _explored(found: Found, widths: CriticalWidths | None = None) -> Any:
-    from sdc.report.explorer import explored
+    from sdc.report.space import explored
 
     return explored(found, widths)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from sdc.model.schema import Schema
-from sdc.report.exposure import shorten
-from sdc.report.plot import short
+from sdc.report.svg import short
 
 TIMES, SUPERSCRIPT = " \N{MULTIPLICATION SIGN} ", str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+LONGEST_NAME = 40
 Cell = str | int | float | None
 
 
@@ -126,3 +126,12 @@ def pairs(cell: Iterable[int], schema: Schema) -> Markup:
     """Axis and category of a cell, for a table."""
     one = Markup("<span><i>{}</i> {}</span>")
     return Markup(" ").join(one.format(shorten(name), shorten(c)) for name, c in schema.named(cell).items())
+
+
+def named_cell(cell: Iterable[int], schema: Schema) -> str:
+    """`A=no, B=yes`."""
+    return ", ".join(f"{shorten(name)}={shorten(category)}" for name, category in schema.named(cell).items())
+
+
+def shorten(name: str, longest: int = LONGEST_NAME) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"

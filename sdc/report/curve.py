@@ -9,17 +9,14 @@ from itertools import groupby
 from markupsafe import Markup
 
 from sdc.report import svg
-from sdc.report.plot import PAGE, Plot, ticks
+from sdc.report.svg import Plot, ticks
 from sdc.search.curve import CurvePoint
 
 MOST_POINTS = 200
 MOST_SERIES = 12
-WIDEST_RATIO = 30
 APART = 33.0  # points between two figures on an axis, so that they do not touch
 COLOURS = {"ordered": "#1f5f96", "bisection": "#2c7a51", "decomposable": "#c2570c", "best": "#b4bfca"}
 OTHER = "#51606f"
-DASHES = (None, "8 4", "2 4", "10 3 2 3")
-LEFT, TOP, HEIGHT, KEYS, KEY = 70.0, 44.0, 330.0, 4, 260.0
 
 
 @dataclass(frozen=True)
@@ -54,48 +51,30 @@ def rows(curve: Sequence[CurvePoint]) -> list[CurvePoint]:
 def risk_utility(series: Sequence[Series], min_width: int | None, whose: str = "this build") -> Markup:
     """Sub-tables released against the width, a line for each method and small count; one required is marked."""
     shown = series[:MOST_SERIES]
-    keys = -(-len(shown) // KEYS) * 22.0
-    plot = _plot(shown, keys)
+    points = [point for one in shown for point in one.points]
+    widths, most = [point.min_width_required for point in points], max(point.sub_tables for point in points)
+    plot = svg.chart_plot((min(widths), max(widths)), (0, max(1, most) * 1.04), len(shown))
     counts = sorted({one.small_count for one in shown})
-    parts = [svg.text(plot.left - 60, plot.top - 22, "sub-tables released", "t strong")]
-    parts += plot.grid(_widths(plot, shown), ticks(*plot.y_range, 8, 1))
-    bottom = plot.top + HEIGHT
-    parts.append(svg.text(plot.left + plot.width, bottom + 36, "required min width →", "t strong", anchor="end"))
-    mark = ""
-    if min_width is not None:
-        parts += _required(plot, min_width, whose)
-        mark = f" The upright line is the required width of {whose}."
-    dashes = {one.small_count: DASHES[counts.index(one.small_count) % len(DASHES)] for one in shown}
+    dashes = {count: svg.DASHES[place % len(svg.DASHES)] for place, count in enumerate(counts)}
+    parts = [] if min_width is None else [*_required(plot, min_width, whose)]
     for one in shown:
         parts += _line(one, dashes[one.small_count], plot)
     # keys in the order of reading, lines in that of drawing: the broad line of `best` first, under the others
     for k, one in enumerate(sorted(shown, key=lambda one: (one.small_count, one.method == "best"))):
-        parts += _key(one, dashes[one.small_count], LEFT + k % KEYS * KEY, 12 + k // KEYS * 22.0)
-    return svg.figure(
-        "risk-utility",
-        PAGE,
-        bottom + 44,
-        "Risk and utility",
+        parts += _key(one, dashes[one.small_count], *svg.place_of_key(k))
+    mark = "" if min_width is None else f" The upright line is the required width of {whose}."
+    description = (
         "To the right the width that every at-risk cell must keep, upwards the number of released sub-tables; a line "
-        f"for each method and small count.{mark}",
-        parts,
+        f"for each method and small count.{mark}"
     )
+    marks, axes = (_widths(plot, widths), ticks(*plot.y_range, 8, 1)), ("required min width", "sub-tables released")
+    return svg.chart("risk-utility", plot, ("Risk and utility", description), axes, marks, parts)
 
 
-def _plot(series: Sequence[Series], keys: float) -> Plot:
-    widths = [point.min_width_required for one in series for point in one.points]
-    low, high = min(widths), max(widths)
-    most = max(point.sub_tables for one in series for point in one.points)
-    # widths that span more than this are mostly asked in ratios; on a line the small ones would lie on each other
-    logarithmic = low > 0 and high > WIDEST_RATIO * low
-    x_range = (low, high) if low < high else (low - 1, high + 1)
-    return Plot(LEFT, TOP + keys, PAGE - LEFT - 30, HEIGHT, x_range, (0, max(1, most) * 1.04), logarithmic)
-
-
-def _widths(plot: Plot, series: Sequence[Series]) -> list[float]:
+def _widths(plot: Plot, widths: Sequence[int]) -> list[float]:
     """The widths that were asked, but for those too close to the one before."""
     found: list[float] = []
-    for width in sorted({point.min_width_required for one in series for point in one.points}):
+    for width in sorted({*widths}):
         if not found or plot.x(width) - plot.x(found[-1]) >= APART:
             found.append(width)
     return found
@@ -105,7 +84,7 @@ def _required(plot: Plot, min_width: int, whose: str) -> Iterator[Markup]:
     low, high = plot.x_range
     if low <= min_width <= high:
         x = plot.x(min_width)
-        yield svg.line(x, plot.top - 8, x, plot.top + HEIGHT, "required")
+        yield svg.line(x, plot.top - 8, x, plot.top + plot.height, "required")
         right = x > plot.left + plot.width - 140
         words = f"{whose}: {min_width:,}"
         yield svg.text(x - 6 if right else x + 6, plot.top - 2, words, "t strong halo", "end" if right else "start")
@@ -127,10 +106,8 @@ def _line(series: Series, dash: str | None, plot: Plot) -> Iterator[Markup]:
 
 
 def _stroke(places: Sequence[tuple[float, float]], method: str, dash: str | None) -> Markup:
-    joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    colour, width = COLOURS.get(method, OTHER), 9 if method == "best" else 2
-    style = {"stroke": colour, "stroke_width": width, "stroke_dasharray": dash, "class_": "curve"}
-    return svg.element("polyline", points=joined, **style)
+    style = {"stroke": COLOURS.get(method, OTHER), "stroke_width": 9 if method == "best" else 2}
+    return svg.stroke(places, {**style, "stroke_dasharray": dash})
 
 
 def _mark(method: str, x: float, y: float, title: str) -> Markup:

@@ -1,11 +1,13 @@
-"""The figures of the audit report, as inline SVG of bounded size."""
+"""Figures of the audit report, as inline SVG of bounded size: critical widths on the lattice, and exposed cells."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import count, islice, takewhile
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from sdc.model import subtable as st
@@ -13,11 +15,204 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.report import exposure, svg
-from sdc.report.lattice import ByDimension, Level, letters
-from sdc.report.plot import PAGE, short, ticks
-from sdc.report.scale import LIGHT_INK, Scale, ink_on
+from sdc.report import svg
+from sdc.report.blocks import named_cell
+from sdc.report.svg import PAGE, short, ticks
 from sdc.risk.criteria import Criteria
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.partitions import BitSets
+
+
+@dataclass(frozen=True)
+class Level:
+    """The listed sub-tables of one dimension, narrowest critical width first, ties by number."""
+
+    dimension: int
+    possible: int
+    sub_tables: BitSets
+    widths: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.widths)
+
+    @property
+    def median(self) -> int:
+        """The lower median."""
+        return int(self.widths[(len(self) - 1) // 2])
+
+    @property
+    def least(self) -> BitSets:
+        """All that have the smallest critical width: the most dangerous of the dimension."""
+        return self.sub_tables[: np.searchsorted(self.widths, self.widths[0], "right")]
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self) == self.possible
+
+    def rank(self, subtable: SubTable) -> int:
+        return int(np.flatnonzero(self.sub_tables == np.uint64(subtable))[0])
+
+
+def levels(widths: CriticalWidths, schema: Schema) -> tuple[Level, ...]:
+    """The levels with a listed sub-table, from the full table down."""
+    dimensions = st.many_ways(widths.sub_tables, schema)
+    possible = Release.of([st.full(len(schema))]).by_dimension(schema)
+    order = np.lexsort((widths.sub_tables, widths.widths))
+    found = []
+    for d in reversed(range(len(possible))):
+        rows = order[dimensions[order] == d]
+        if len(rows):
+            found.append(Level(d, possible[d], widths.sub_tables[rows], widths.widths[rows]))
+    return tuple(found)
+
+
+def most_dangerous(widths: CriticalWidths, schema: Schema, limit: int) -> list[tuple[SubTable, int]]:
+    """Proper sub-tables by increasing critical width, then decreasing dimension, then number."""
+    kept = widths.sub_tables != np.uint64(st.full(len(schema)))
+    sub_tables, narrow = widths.sub_tables[kept], widths.widths[kept]
+    order = np.lexsort((sub_tables, -st.many_ways(sub_tables, schema), narrow))[:limit]
+    return list(zip(sub_tables[order].tolist(), narrow[order].tolist(), strict=True))
+
+
+def released(sub_tables: npt.NDArray[np.uint64], release: Release) -> npt.NDArray[np.bool_]:
+    """(n,) which of the sub-tables the release has."""
+    found = np.zeros(len(sub_tables), bool)
+    # one element at a time: 2^23 sub-tables beside hundreds of them are gigabytes
+    for element in release.frontier:
+        found |= sub_tables & ~np.uint64(element) == 0
+    return found
+
+
+@dataclass(frozen=True)
+class ByDimension:
+    """The most dangerous sub-tables of each dimension, and chains of them ([KDSF] 5.2, figure 6).
+
+    levels    of dimension 2 and more, below the full table's, while all widths are listed; the largest dimension first
+    chains    one sub-table of least width a level, each contains the next one; a new chain starts where none goes on
+    is_whole  whether the levels reach up to just below the full table
+    """
+
+    levels: tuple[Level, ...]
+    chains: tuple[tuple[SubTable, ...], ...]
+    is_whole: bool
+
+    @staticmethod
+    def of(levels: Sequence[Level], schema: Schema) -> ByDimension:
+        """All ties are kept: there is one chain exactly where some choice of one sub-table a level is a chain.
+
+        One-way sub-tables and the full table are left out: a chain has them whatever the data. Time is O(K n log n)
+        for n ties and K variables, memory O(n); levels of one least width from the top down cost nothing.
+        """
+        known = [level for level in levels if 2 <= level.dimension < len(schema.axes)]
+        # a child is no narrower than its parent: a level is listed in full where the one above is
+        known = [level for level in known if level.is_complete]
+        runs: list[list[BitSets]] = []
+        for k, level in enumerate(known):
+            reached = _reached(runs[-1][-1], known[k - 1], level, schema) if runs else level.least[:0]
+            if len(reached):
+                runs[-1].append(reached)
+            else:
+                runs.append([level.least])
+        return ByDimension(tuple(known), tuple(map(_one_of_each, runs)), len(known) == max(len(schema.axes) - 2, 0))
+
+
+def _reached(above: BitSets, level_above: Level, level: Level, schema: Schema) -> BitSets:
+    """Those of least width of the level that are within one of those above."""
+    if len(above) == len(level_above.least) and level.widths[0] == level_above.widths[0]:
+        # a parent is no wider than its child: with the same least width, all parents of these are above
+        return level.least
+    found = np.zeros(len(level.least), bool)
+    for axis in schema.axes:
+        own = np.uint64(schema.levels.of_axis[axis])
+        # an axis fewer and no other one coarser: a coarser one is no narrower, so this one is of least width too
+        found |= np.isin(level.least, above[above & own != 0] & ~own)
+    return level.least[found]
+
+
+def _one_of_each(run: Sequence[BitSets]) -> tuple[SubTable, ...]:
+    """From the last level up, each time the first that contains the one below."""
+    chain = [int(run[-1][0])]
+    for sets in reversed(run[:-1]):
+        below = np.uint64(chain[-1])
+        chain.append(int(sets[np.argmax(sets & below == below)]))
+    return tuple(reversed(chain))
+
+
+def letters(subtable: SubTable, schema: Schema) -> str:
+    """The label, as `ABC` where all names are of one letter."""
+    label = st.label(subtable, schema)
+    return label.replace("*", "") if all(len(name) == 1 for name in schema.names) else label
+
+
+BELOW = ("#67000d", "#b2182b")
+ABOVE = ("#2b6ca3", "#4a89bd", "#70a6d0", "#97c0df", "#b9d5ea", "#d4e5f3", "#e9f2fa")
+DARK_INK, LIGHT_INK = "#16202b", "#ffffff"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Classes [edges[k], edges[k + 1]) of widths, the last without end; one edge is min_width."""
+
+    min_width: int
+    edges: tuple[int, ...]
+
+    @staticmethod
+    def of(min_width: int, largest: int) -> Scale:
+        """At most two classes below min_width and seven from it up to the largest width."""
+        # the finest series whose classes are no more than the colours
+        series = (_steps(min_width, largest, digits) for digits in ((1, 2, 5), (1, 3), (1,)))
+        fitting = next((steps for steps in series if len(steps) <= len(ABOVE)), None)
+        return Scale._with(min_width, fitting or _steps(min_width, largest, (1,)))
+
+    @staticmethod
+    def near(min_width: int, largest: int) -> Scale:
+        """The same with fine classes from min_width, the last taking all that are much wider."""
+        return Scale._with(min_width, _steps(min_width, largest, (1, 2, 5)))
+
+    @staticmethod
+    def _with(min_width: int, steps: Sequence[int]) -> Scale:
+        # two classes below the required width at most: of what may not go out, how far off it is
+        below = sorted({0, -(-min_width // 2)} - {min_width}) if min_width else []
+        return Scale(min_width, (*below, *steps[: len(ABOVE)]))
+
+    @property
+    def colours(self) -> tuple[str, ...]:
+        below = sum(edge < self.min_width for edge in self.edges)
+        return (*BELOW[:below], *_spread(ABOVE, len(self.edges) - below))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """`3 to 5`, `6`, `60 or more`."""
+        ends = [edge - 1 for edge in self.edges[1:]]
+        closed = [f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in zip(self.edges, ends, strict=False)]
+        return (*closed, f"{self.edges[-1]:,} or more")
+
+    def classes(self, widths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The class of each width."""
+        return np.searchsorted(self.edges, widths, side="right").astype(np.int64) - 1
+
+    def colour(self, width: int) -> str:
+        return self.colours[int(self.classes(np.array([width]))[0])]
+
+
+def ink_on(colour: str) -> str:
+    """The ink with the better contrast on a colour (relative luminance of WCAG 2)."""
+    channels = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return DARK_INK if luminance > 0.19 else LIGHT_INK
+
+
+def _steps(start: int, largest: int, digits: Sequence[int]) -> list[int]:
+    """start x digits x (1, 10, 100, ...), from start on while within the largest."""
+    series = (max(start, 1) * digit * 10**power for power in count() for digit in digits)
+    return [start, *(step for step in takewhile(lambda s: s <= largest, series) if step > start)]
+
+
+def _spread(colours: Sequence[str], wanted: int) -> list[str]:
+    """That many of the colours, from the first to the last."""
+    return [colours[round(k * (len(colours) - 1) / max(wanted - 1, 1))] for k in range(wanted)]
+
 
 MOST_SQUARES = 400
 
@@ -223,7 +418,7 @@ def exposed_cells(bounds: CellBounds, criteria: Criteria, schema: Schema) -> Mar
         parts.append(svg.text(x(tick), 14, f"{tick:,.0f}", anchor="middle"))
     for k in range(len(bounds)):
         y = 26 + k * pitch
-        name = exposure.written(bounds.cells[k].tolist(), schema)
+        name = named_cell(bounds.cells[k].tolist(), schema)
         parts += _cell_row(k, y, bounds, x, limit, ("unsafe", "undecided", "safe")[state[k]], name, min_width)
     return svg.figure(
         "exposed",

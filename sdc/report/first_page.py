@@ -11,13 +11,11 @@ from sdc.model import subtable as st
 from sdc.model.errors import many
 from sdc.model.schema import Schema
 from sdc.model.table import missing_words
-from sdc.report.blocks import because, few, number
+from sdc.report.blocks import because, few, number, shorten
 from sdc.report.evidence import AuditEvidence
-from sdc.report.exposure import shorten
-from sdc.report.publication import before, rounded
-from sdc.report.published import PublishedTable
+from sdc.report.proof import width_of
+from sdc.report.publication import PublishedTable, before, rounded
 from sdc.report.risks import right_guesses
-from sdc.report.verdict import width_of
 from sdc.risk.verdict import Policy
 from sdc.search.step import Refused
 

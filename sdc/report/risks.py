@@ -18,12 +18,9 @@ from sdc.model import subtable as st
 from sdc.report import svg
 from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, interval, pairs
 from sdc.report.evidence import AuditEvidence
-from sdc.report.plot import PAGE, Plot, ticks
 from sdc.utility.uniques import POISSON, Uniques
 
 MOST_CELLS, MOST_DRAWN, MOST_LAWS = 20, 2_000, 50
-LEFT, TOP, HEIGHT = 70.0, 44.0, 330.0
-WIDEST_RATIO = 30
 MOST_WRITTEN = 10**15
 
 
@@ -175,22 +172,15 @@ def _figure(audit: AuditEvidence, summary: Summary) -> Markup:
     widths = audit.bounds.outer_width
     drawn = np.argsort(-summary.at_truth, kind="stable")[:MOST_DRAWN]
     low, high = int(widths[drawn].min()), int(widths[drawn].max())
-    logarithmic = low > 0 and high > WIDEST_RATIO * low
-    x_range = (low, high) if low < high else (low - 1, high + 1)
-    plot = Plot(LEFT, TOP, PAGE - LEFT - 30, HEIGHT, x_range, (0.0, 1.0), logarithmic)
+    plot = svg.chart_plot((low, high), (0.0, 1.0))
     steps = [float(digit * 10**power) for power in range(10) for digit in (1, 2, 5)]
-    marks = [step for step in steps if low <= step <= high] if logarithmic else ticks(*plot.x_range, 10, 1)
-    bottom = plot.top + HEIGHT
+    marks = [s for s in steps if low <= s <= high] if plot.logarithmic else svg.ticks(*plot.x_range, 10, 1)
     # cells of one place are one point
     places = {(int(width), round(float(p), 3)) for width, p in zip(widths[drawn], summary.at_truth[drawn], strict=True)}
-    parts = [
-        svg.text(plot.left - 60, plot.top - 22, "probability of the true count", "t strong"),
-        *plot.grid(marks, [0, 0.2, 0.4, 0.6, 0.8, 1]),
-        svg.text(plot.left + plot.width, bottom + 36, "outer width →", "t strong", anchor="end"),
-        *(svg.element("circle", cx=plot.x(w), cy=plot.y(p), r=3, class_="faint") for w, p in sorted(places)),
-    ]
+    rings = [svg.element("circle", cx=plot.x(w), cy=plot.y(p), r=3, class_="faint") for w, p in sorted(places)]
     description = "To the right the width of the bounds of an at-risk cell, upwards the probability of its true count."
-    return svg.figure("likely", PAGE, bottom + 44, "Bounds and probabilities", description, parts)
+    titles, axes = ("Bounds and probabilities", description), ("outer width", "probability of the true count")
+    return svg.chart("likely", plot, titles, axes, (marks, [0, 0.2, 0.4, 0.6, 0.8, 1]), rings)
 
 
 # Refusals

@@ -15,11 +15,9 @@ from sdc.model.errors import many
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import figures
-from sdc.report.blocks import Block, FigureBlock, ListBlock, TextBlock, amount, few, interval, pairs
+from sdc.report.blocks import Block, FigureBlock, ListBlock, TextBlock, amount, few, interval, pairs, shorten
 from sdc.report.evidence import AuditEvidence
-from sdc.report.exposure import shorten
-from sdc.report.lattice import ByDimension, letters, levels, most_dangerous, released
-from sdc.report.scale import Scale
+from sdc.report.figures import ByDimension, Scale, letters, levels, most_dangerous, released
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import MOST_BLOCKERS, blockers, near, tried

@@ -17,9 +17,9 @@ from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.page_templates import page_templates
-from sdc.report import curve, figures, lattice, svg
-from sdc.report.plot import PAGE
-from sdc.report.scale import Scale
+from sdc.report import curve, figures, svg
+from sdc.report.figures import Scale
+from sdc.report.svg import PAGE
 from sdc.risk.critical_width import CriticalWidths
 from sdc.search.curve import Curve
 from sdc.search.found import Found
@@ -62,8 +62,8 @@ def of_widths(widths: CriticalWidths, *, min_width: int, release: Any = None) ->
     """The query space, coloured by the required width; with a release what is not in it is crossed."""
     if min_width < 1 or not len(widths):
         raise InputError(f"min_width = {min_width} of {len(widths)} critical widths; give at least 1 of each")
-    schema, rows = widths.names, lattice.levels(widths, widths.names)
-    dangerous = lattice.ByDimension.of(rows, schema)
+    schema, rows = widths.names, figures.levels(widths, widths.names)
+    dangerous = figures.ByDimension.of(rows, schema)
     scale = Scale.of(min_width, int(widths.widths.max()))
     released = getattr(release, "release", release)
     if isinstance(released, list | tuple):

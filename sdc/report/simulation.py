@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -10,13 +10,11 @@ from markupsafe import Markup
 from sdc.model.errors import many
 from sdc.page_templates import page_templates
 from sdc.report import svg
-from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, number
-from sdc.report.plot import PAGE, Plot, ticks
+from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, amount, number, shorten
+from sdc.report.svg import Plot, ticks
 
 COLOURS = ("#1f5f96", "#c2570c", "#6b4c9a", "#2f7d4f", "#a3182a", "#a86d00", "#70a6d0", "#51606f")
-DASHES = (None, "8 4", "2 4", "10 3 2 3")
 MOST_DRAWN = 24  # rule sets
-LEFT, TOP, HEIGHT, KEYS, KEY = 70.0, 44.0, 330.0, 4, 260.0
 Facts = Mapping[str, Any]
 
 _TEMPLATES = page_templates("sdc.report")
@@ -123,63 +121,55 @@ def _words(rule: Mapping[str, Any]) -> str:
 
 def curve(sets: Mapping[str, Facts], ordered: int) -> Markup:
     """Mean of the released sub-tables after each request, with the band that holds eight streams in ten."""
-    requests = max(len(one["mean"]) for one in sets.values()) - 1
     values = [v for one in sets.values() for key in ("q10", "q90") for v in one[key][1:]]
     low, high = min([*values, ordered]), max([*values, ordered])
-    plot = _plot(len(sets), requests, (0 if low < high / 2 else low - 0.06 * (high - low) - 0.5, high * 1.04 + 0.1))
-    parts = [*_axes(plot, requests, "sub-tables released"), *_level(plot, ordered)]
-    for k, one in enumerate(sets.values()):
-        parts.append(_band(plot, one["q10"], one["q90"], COLOURS[k % len(COLOURS)]))
-    for k, (name, one) in enumerate(sets.items()):
-        parts += _stroke(plot, one["mean"], k, f"{name}: {one['mean'][-1]:,.4g} sub-tables in the end")
-    return svg.figure(
-        "released-over-requests",
-        PAGE,
-        plot.top + HEIGHT + 44,
-        "Sub-tables released over requests",
-        "To the right the number of requests, in ratios, upwards the sub-tables that are public then: a line for the "
-        "mean of each rule set, and a band from the tenth to the ninetieth per cent of the streams. The level line is "
-        "the release that the ordered search makes at once.",
-        [*parts, *_keys(list(sets))],
+    y_range = (0 if low < high / 2 else low - 0.06 * (high - low) - 0.5, high * 1.04 + 0.1)
+    words = (
+        "a line for the mean of each rule set, and a band from the tenth to the ninetieth per cent of the streams. The "
+        "level line is the release that the ordered search makes at once."
     )
+
+    def level(plot: Plot) -> Iterator[Markup]:
+        y = plot.y(ordered)
+        yield svg.line(plot.left, y, plot.left + plot.width, y, "required")
+        yield svg.text(plot.left + 6, y - 6, f"all at once, ordered: {ordered:,}", "t strong halo")
+        for k, one in enumerate(sets.values()):
+            yield _band(plot, one["q10"], one["q90"], COLOURS[k % len(COLOURS)])
+
+    means = {name: one["mean"] for name, one in sets.items()}
+    return _lines("released", "released", means, y_range, words, level)
 
 
 def trajectories(sets: Mapping[str, Facts], key: str, words: str) -> Markup:
     """The sizes of R(t) or U(t) over the requests of a history."""
-    requests, most = len(next(iter(sets.values()))[key]) - 1, max(max(one[key]) for one in sets.values())
-    plot = _plot(len(sets), requests, (0, max(1, most) * 1.04))
-    parts = _axes(plot, requests, f"sub-tables in {words}")
-    for k, (name, one) in enumerate(sets.items()):
-        parts += _stroke(plot, one[key], k, f"{name}: {one[key][-1]:,} in the end")
-    return svg.figure(
-        f"{key}-over-requests",
-        PAGE,
-        plot.top + HEIGHT + 44,
-        f"Sub-tables in {words} over requests",
-        "To the right the number of requests, in ratios, upwards the number of sub-tables: a line as it was, and one "
-        "for each rule set as it would have been.",
-        [*parts, *_keys(list(sets))],
-    )
+    sizes = {name: one[key] for name, one in sets.items()}
+    text = "a line as it was, and one for each rule set as it would have been."
+    return _lines(key, f"in {words}", sizes, (0, max(1, *map(max, sizes.values())) * 1.04), text)
 
 
-def _plot(sets: int, requests: int, y_range: tuple[float, float]) -> Plot:
-    # most is decided by the first requests: in ratios they have room
-    top = TOP + -(-sets // KEYS) * 22.0
-    return Plot(LEFT, top, PAGE - LEFT - 30, HEIGHT, (1, max(2, requests)), y_range, logarithmic=True)
-
-
-def _axes(plot: Plot, requests: int, words: str) -> list[Markup]:
+def _lines(
+    key: str,
+    what: str,
+    values: Mapping[str, Sequence[float]],
+    y_range: tuple[float, float],
+    words: str,
+    under: Callable[[Plot], Iterable[Markup]] = lambda plot: (),
+) -> Markup:
+    """A line for each rule set, over the requests in ratios: most is decided by the first of them."""
+    most = max(2, max(map(len, values.values())) - 1)
+    plot = svg.chart_plot((1, most), y_range, len(values), ratios=True)
+    parts = [*under(plot)]
+    for k, (name, own) in enumerate(values.items()):
+        places = [(plot.x(n), plot.y(own[n])) for n in range(1, len(own))]
+        parts.append(svg.stroke(places, _style(k), f"{name}: {amount(own[-1])} sub-tables in the end"))
+        x, y = svg.place_of_key(k)
+        parts.append(svg.stroke([(x, y), (x + 40, y)], _style(k)))
+        parts.append(svg.text(x + 48, y + 4, shorten(name, 28)))
     powers = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
-    parts = [svg.text(plot.left - 60, plot.top - 16, words, "t strong")]
-    parts += plot.grid([p for p in powers if p <= max(2, requests)], ticks(*plot.y_range, 8, 1))
-    bottom = plot.top + plot.height
-    return [*parts, svg.text(plot.left + plot.width, bottom + 36, "requests →", "t strong", anchor="end")]
-
-
-def _level(plot: Plot, ordered: int) -> Iterator[Markup]:
-    y = plot.y(ordered)
-    yield svg.line(plot.left, y, plot.left + plot.width, y, "required")
-    yield svg.text(plot.left + 6, y - 6, f"all at once, ordered: {ordered:,}", "t strong halo")
+    marks = [p for p in powers if p <= most], ticks(*plot.y_range, 8, 1)
+    description = f"To the right the number of requests, in ratios, upwards the sub-tables {what}: {words}"
+    titles = f"Sub-tables {what} over requests", description
+    return svg.chart(f"{key}-over-requests", plot, titles, ("requests", f"sub-tables {what}"), marks, parts)
 
 
 def _band(plot: Plot, low: Sequence[float], high: Sequence[float], colour: str) -> Markup:
@@ -189,21 +179,7 @@ def _band(plot: Plot, low: Sequence[float], high: Sequence[float], colour: str) 
     return svg.element("polygon", points=joined, fill=colour, fill_opacity="0.08")
 
 
-def _stroke(plot: Plot, values: Sequence[float], k: int, title: str) -> Iterator[Markup]:
-    places = [(plot.x(n), plot.y(values[n])) for n in range(1, len(values))]
-    joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-    yield svg.element("polyline", svg.element("title", title), points=joined, **_style(k))
-
-
 def _style(k: int) -> dict[str, Any]:
     """The stroke of a rule set: colours first, then dashes, so that sets differ without either."""
-    dash = DASHES[(k + k // len(COLOURS)) % len(DASHES)]
-    return {"stroke": COLOURS[k % len(COLOURS)], "stroke_width": 2.4, "stroke_dasharray": dash, "class_": "curve"}
-
-
-def _keys(names: Sequence[str]) -> Iterator[Markup]:
-    """A sample of each line with its name."""
-    for k, name in enumerate(names):
-        x, y = LEFT + k % KEYS * KEY, 12 + k // KEYS * 22.0
-        yield svg.element("polyline", points=f"{x:.1f},{y:.1f} {x + 40:.1f},{y:.1f}", **_style(k))
-        yield svg.text(x + 48, y + 4, name if len(name) <= 28 else f"{name[:27]}…")
+    dash = svg.DASHES[(k + k // len(COLOURS)) % len(svg.DASHES)]
+    return {"stroke": COLOURS[k % len(COLOURS)], "stroke_width": 2.4, "stroke_dasharray": dash}

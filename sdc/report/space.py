@@ -9,8 +9,9 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
+from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
@@ -18,6 +19,8 @@ from markupsafe import Markup
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import is_wide
+from sdc.model.errors import InputError
+from sdc.model.extras import require_packages
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -30,6 +33,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.refutation import Refutation
 from sdc.search.blockers import tried
+from sdc.search.found import Found
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
 
@@ -301,3 +305,34 @@ def _notes(
     for one in criteria.others:
         if not (one.is_of_counts and is_counted):
             yield f"{one.setting} is not looked at: what is open may break it."
+
+
+def explored(found: Found, widths: CriticalWidths | None = None) -> Any:
+    """The widget of a release that was found; errors as `Found.explore`."""
+    if not isinstance(widths, CriticalWidths | None):
+        raise InputError(
+            f"widths is of the type {type(widths).__name__}; give critical widths, as sdc.widths gives them"
+        )
+    evaluation = found.evaluation
+    refutations = getattr(found, "refutations", ())
+    name = "a release that was found"
+    return widget(query_space(name, found.knowledge, evaluation.criteria, found, refutations, widths=widths))
+
+
+def widget(space: QuerySpace) -> Any:
+    """An `anywidget.AnyWidget`; MissingLibraryError, an ImportError, without that library."""
+    return _kind()(record=space.record, text=space.text, sheet=asset("query_space.css"), title=space.title)
+
+
+@cache
+def _kind() -> Any:
+    require_packages("explore", "anywidget", instead="or use the page that sdc explore writes for a run")
+    anywidget, traitlets = map(import_module, ("anywidget", "traitlets"))
+    told = {name: traitlets.Unicode().tag(sync=True) for name in ("text", "sheet", "title")}
+    told["record"] = traitlets.Dict().tag(sync=True)
+    return type("Explorer", (anywidget.AnyWidget,), {**told, "_esm": asset("query_space.js"), "__repr__": _repr})
+
+
+def _repr(explorer: Any) -> str:
+    """Without a width: what is printed may be logged."""
+    return f"Explorer of the query space of {explorer.title}"

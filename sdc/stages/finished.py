@@ -121,7 +121,7 @@ def explore(run_folder: str | Path) -> Any:
     --------
     >>> sdc.explore(sdc.run("build.yaml").folder)  # doctest: +SKIP
     """
-    from sdc.report.explorer import widget
+    from sdc.report.space import widget
 
     return widget(space_of_run(checked_path(run_folder)))
 

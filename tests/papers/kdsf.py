@@ -8,7 +8,7 @@ from sdc import api
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
-from sdc.report.lattice import ByDimension, levels, most_dangerous
+from sdc.report.figures import ByDimension, levels, most_dangerous
 from tests.papers import pictures
 from tests.papers.item import Item, Value
 from tests.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources, prefix

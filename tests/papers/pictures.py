@@ -9,9 +9,9 @@ from markupsafe import Markup
 from sdc import api
 from sdc.model import subtable as st
 from sdc.model.release import NOTHING, Release
-from sdc.report import curve, figures, lattice, svg
-from sdc.report.plot import PAGE, Plot
-from sdc.report.scale import Scale
+from sdc.report import curve, figures, svg
+from sdc.report.figures import Scale
+from sdc.report.svg import PAGE, Plot
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from tests.papers.sources import CZECH, SMALL_COUNT, WIDTH
@@ -24,9 +24,9 @@ LEFT, TOP, ROW = 110.0, 40.0, 22.0
 def query_space(widths: CriticalWidths, release: Release) -> Markup:
     """Every sub-table with its critical width, the most dangerous of each dimension, and what is not released."""
     schema = CZECH.schema
-    rows = lattice.levels(widths, schema)
+    rows = figures.levels(widths, schema)
     scale = Scale.of(WIDTH, int(widths.widths.max()))
-    squares = figures.lattice_squares(rows, lattice.ByDimension.of(rows, schema), release, schema, scale)
+    squares = figures.lattice_squares(rows, figures.ByDimension.of(rows, schema), release, schema, scale)
     return figures.legend(scale) + squares
 
 

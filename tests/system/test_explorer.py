@@ -26,8 +26,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.report import explorer
-from sdc.report.explorer import widget
-from sdc.report.space import QuerySpace, asset, query_space
+from sdc.report.space import QuerySpace, asset, query_space, widget
 from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation
 from sdc.search.found import Found

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from sdc.model.table import Table
 from sdc.publish.formats.table import Dimension
 from sdc.report import svg
-from sdc.report.plot import Plot
+from sdc.report.svg import Plot
 from sdc.server.web.answers import Answer
 
 MAX_BARS = 60

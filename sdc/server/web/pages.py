@@ -21,8 +21,8 @@ from sdc.model.release import Release
 from sdc.model.state import Status, by_dimension
 from sdc.model.subtable import SubTable
 from sdc.report import svg
-from sdc.report.plot import Plot, ticks
 from sdc.report.space import squares
+from sdc.report.svg import Plot, ticks
 from sdc.server.service.levels import implied_levels
 from sdc.server.service.outcome import PROBLEMS
 from sdc.server.service.rules import Simulatable

@@ -27,7 +27,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.report.audit import AuditEvidence, render
-from sdc.report.verdict import verdict
+from sdc.report.proof import verdict
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths

@@ -15,13 +15,12 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable
-from sdc.report import curve, exposure, figures, publication, search
+from sdc.report import curve, figures, proof, publication, search
 from sdc.report.audit import AuditEvidence
 from sdc.report.blocks import amount
-from sdc.report.lattice import ByDimension, levels, most_dangerous
-from sdc.report.plot import Plot, ticks
-from sdc.report.scale import Scale, ink_on
+from sdc.report.figures import ByDimension, Scale, ink_on, levels, most_dangerous
 from sdc.report.search import within
+from sdc.report.svg import Plot, ticks
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
@@ -65,11 +64,11 @@ def test_order_and_kinds_of_cells() -> None:
     outer = np.array([[0, 9], [0, 9], [0, 2], [0, 9]])
     inner = np.array([[0, 9], [1, 2], [0, 1], [0, 7]])
     bounds = CellBounds(np.arange(4, dtype=np.uint16)[:, None], np.array([1, 2, 1, 1]), outer, inner, "test")
-    ordered = exposure.by_exposure(bounds, Criteria.of(2, 3))
+    ordered = proof.by_exposure(bounds, Criteria.of(2, 3))
     assert ordered.cells[:, 0].tolist() == [2, 1, 3, 0]
-    kinds = [exposure.KINDS[kind] for kind in exposure.kinds(ordered, Criteria.of(2, 3))]
+    kinds = [proof.KINDS[kind] for kind in proof.kinds(ordered, Criteria.of(2, 3))]
     assert kinds == ["outer and inner", "undecided", "outer and inner", "exact"]
-    first = exposure.by_exposure(bounds, Criteria.of(2, 3), 2)
+    first = proof.by_exposure(bounds, Criteria.of(2, 3), 2)
     assert first.cells.tolist() == ordered.cells[:2].tolist()
     verdicts = [Verdict.UNSAFE, Verdict.UNDECIDED, Verdict.SAFE, Verdict.SAFE]
     assert MinWidth(3).verdicts(ordered).tolist() == verdicts
@@ -79,7 +78,7 @@ def drawings(audit: AuditEvidence) -> list[str]:
     found = levels(audit.widths, audit.table.schema)
     dangerous = ByDimension.of(found, audit.table.schema)
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
-    bounds = exposure.by_exposure(audit.bounds, audit.criteria)
+    bounds = proof.by_exposure(audit.bounds, audit.criteria)
     lattice = figures.lattice(found, dangerous, audit.found.release, audit.table.schema, scale)
     cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criteria, audit.table.schema)
     return [figures.legend(scale), lattice, cells]

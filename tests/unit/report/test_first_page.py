@@ -9,7 +9,7 @@ import pytest
 
 from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
 from sdc.report.audit import AuditEvidence, render
-from sdc.report.published import published
+from sdc.report.publication import published
 from sdc.risk.criteria import Criteria
 from sdc.version import VERSION
 from tests.helpers.audits import configured, searched

@@ -22,8 +22,8 @@ from sdc.model.table import Table
 from sdc.public.earlier import Provenance
 from sdc.report import first_page, publication, search
 from sdc.report.audit import AuditEvidence, render
-from sdc.report.lattice import ByDimension, levels, most_dangerous
-from sdc.report.published import published
+from sdc.report.figures import ByDimension, levels, most_dangerous
+from sdc.report.publication import published
 from sdc.risk.assessment import Assessment, Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy, Verdict

@@ -6,8 +6,8 @@ import pytest
 
 from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.report import published as module
-from sdc.report.published import impossible, published
+from sdc.report import publication as module
+from sdc.report.publication import impossible, published
 from tests.strategies import dense, knows, schema_of
 
 
