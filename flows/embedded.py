@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import json
 import os
 import secrets
 import socket
@@ -13,13 +14,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 from sdc.execution import LOOPBACK
 from sdc.model.errors import SdcError, TemporaryError
+from sdc.refusal import as_command
+
+if TYPE_CHECKING:
+    from prefect import Flow
 
 PATIENCE = 300.0  # a busy machine takes a minute and more to import Prefect
 _SETTINGS = {
@@ -193,3 +199,22 @@ def _free_port() -> int:
         # another process may take the port first; the server then ends at its start, which `_await` reports
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
+
+
+def run_as_command(flow: Flow[..., Any], status: Callable[[Any], int] = lambda result: 0) -> None:
+    """Run a flow once with this process's arguments, as by `python -m flows.width_sweep CONFIG`.
+
+    It ends like a command of `sdc`.
+    """
+    import typer
+
+    @wraps(flow.fn)
+    def command(**given: Any) -> None:
+        with embedded_server() as await_server:
+            await_server()
+            result = flow(**given)
+        print(json.dumps(result))
+        raise typer.Exit(status(result))
+
+    with as_command():
+        typer.run(command)

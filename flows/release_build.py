@@ -10,7 +10,7 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.command import run_as_command
+from flows.embedded import run_as_command
 from flows.tasks import run_as_task, run_as_tasks
 from sdc.model.release import release_facts
 from sdc.protect.summary import old_facts, suppressed_table_facts

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 from prefect import flow
 
-from flows.command import run_as_command
+from flows.embedded import run_as_command
 from sdc.model.errors import ConfigError, SdcError, TemporaryError
 
 KEY = "SDC_SERVER_KEY"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from flows.embedded import embedded_server
@@ -14,6 +16,7 @@ from sdc.paths import checked_path
 
 if TYPE_CHECKING:
     from sdc.config.file import Settings
+    from sdc.stages.build import Build
     from sdc.stages.finished import Built
 
 
@@ -64,17 +67,28 @@ def run(
     --------
     >>> built = sdc.run("build.yaml")  # doctest: +SKIP
     """
-    more: dict[str, Any] = {"data": data, "workers": workers, "again": again}
-    made = through_flow("release_build", checked_path(config), settings or {}, watch, watch_port, **more)
+    given: dict[str, Any] = {"data": data, "workers": workers, "again": again}
+    made = through_flow("release_build", checked_path(config), settings or {}, watch, watch_port, given)
     from sdc.stages.finished import Built  # last: the import takes seconds
 
     return Built(made)
 
 
 def through_flow(
-    name: str, config: Path, settings: Settings, watch: bool, watch_port: int | None, **more: Any
+    name: str,
+    config: Path,
+    settings: Settings,
+    watch: bool = False,
+    watch_port: int | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
+    fits: Callable[[Build], object] = lambda build: None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """Return the result of the flow of this name."""
+    """Return the result of the flow of this name.
+
+    given    on top of the config, as `open_build` takes it; options  of the flow alone
+    fits     raises ConfigError for a build that the flow would refuse
+    """
     if has_pages := watch or watch_port is not None:
         require_packages("--watch", "bokeh")
     # early: imports of a build take seconds
@@ -86,7 +100,8 @@ def through_flow(
         from sdc.stages.build import open_build
         from sdc.stages.table import check_before
 
-        build = open_build(config, settings=settings, **more)
+        build = open_build(config, settings=settings, **given)
+        fits(build)
         check_before(build)
         check_cluster(build.config.execution)
         print(f"{build.config.name}: config and columns are valid", file=sys.stderr, flush=True)
@@ -96,5 +111,5 @@ def through_flow(
             await_server = stack.enter_context(watched_server(await_server, build.config.execution, watch_port or 0))
         flow = getattr(import_module(f"flows.{name}"), name)
         await_server()
-        result: dict[str, Any] = flow(str(config), settings=dict(settings), **more)
+        result: dict[str, Any] = flow(str(config), settings=dict(settings), **given, **options)
     return result

@@ -7,7 +7,7 @@ from typing import Any
 
 from prefect import flow
 
-from flows.command import run_as_command
+from flows.embedded import run_as_command
 from flows.tasks import run_as_tasks
 from sdc.server.simulation.run import FACTS, STAGE, ServerSimulation, stage_of
 from sdc.stages.build import open_build

@@ -9,7 +9,7 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.command import run_as_command
+from flows.embedded import run_as_command
 from flows.tasks import run_as_task, run_as_tasks
 from sdc.execution.cluster import open_executor
 from sdc.server.service.prepare import folder_of, prepare, server_of

@@ -66,37 +66,6 @@ __all__ = [
     "verify_run",
     "why",
 ]
-_HOMES = {
-    "Assessment": "sdc.risk.assessment",
-    "AttributeDisclosure": "sdc.risk.attribute_disclosure",
-    "CellBounds": "sdc.model.cell_bounds",
-    "CriticalWidths": "sdc.risk.critical_width",
-    "FoundRelease": "sdc.search.best",
-    "Knowledge": "sdc.model.knowledge",
-    "Losses": "sdc.intruder.losses",
-    "MagnitudeTable": "sdc.protect.magnitude",
-    "PosteriorLimit": "sdc.risk.posterior_limit",
-    "PublishedFolder": "sdc.stages.release",
-    "Release": "sdc.model.release",
-    "ReleasedTable": "sdc.search.found",
-    "Rounded": "sdc.protect.rounding",
-    "Suppressed": "sdc.protect.one_table",
-    "Table": "sdc.model.table",
-    "Watch": "sdc.stages.assemble",
-    "attack": "sdc.stages.answers",
-    "compare": "sdc.stages.finished",
-    "criteria": "sdc.risk.asked",
-    "explore": "sdc.stages.finished",
-    "knowledge": "sdc.stages.resolved",
-    "ledger": "sdc.record.ledger",
-    "read_incomplete": "sdc.public.incomplete",
-    "read_table": "sdc.data.reading",
-    "read_weights": "sdc.data.reading",
-    "run": "flows.run",
-    "synthesize": "sdc.public.synthetic",
-    "verify_run": "sdc.stages.verified",
-}
-"""Of what is not in `sdc.api`."""
 _COMMANDS = {
     "bounds": "cell_bounds",
     "enumerate": "enumerate_tables",
@@ -110,53 +79,8 @@ _FORMER = {"Attributes": "AttributeDisclosure"}
 
 if TYPE_CHECKING:
     from flows.run import run
-    from sdc.api import (
-        assess,
-        cell_bounds,
-        check,
-        critical_widths,
-        decide,
-        decomposable_models,
-        enumerate_tables,
-        find_release,
-        fit,
-        magnitude_table,
-        posterior,
-        publish,
-        redesign,
-        risk_utility_curve,
-        round,
-        sharp_bounds,
-        super_cell_bounds,
-        suppress,
-        uniques,
-        why,
-    )
-    from sdc.data.reading import read_table, read_weights
-    from sdc.intruder.losses import Losses
-    from sdc.model.cell_bounds import CellBounds
-    from sdc.model.knowledge import Knowledge
-    from sdc.model.release import Release
-    from sdc.model.table import Table
-    from sdc.protect.magnitude import MagnitudeTable
-    from sdc.protect.one_table import Suppressed
-    from sdc.protect.rounding import Rounded
-    from sdc.public.incomplete import read_incomplete
-    from sdc.public.synthetic import synthesize
-    from sdc.record.ledger import ledger
-    from sdc.risk.asked import criteria
-    from sdc.risk.assessment import Assessment
-    from sdc.risk.attribute_disclosure import AttributeDisclosure
-    from sdc.risk.critical_width import CriticalWidths
-    from sdc.risk.posterior_limit import PosteriorLimit
-    from sdc.search.best import FoundRelease
-    from sdc.search.found import ReleasedTable
-    from sdc.stages.answers import attack
-    from sdc.stages.assemble import Watch
-    from sdc.stages.finished import compare, explore
-    from sdc.stages.release import PublishedFolder
-    from sdc.stages.resolved import knowledge
-    from sdc.stages.verified import verify_run
+    from sdc.api import *
+    from sdc.api import critical_widths, enumerate_tables, find_release
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths
 
@@ -195,7 +119,7 @@ sys.modules[__name__].__class__ = _Sdc
 def _function(name: str) -> Any:
     from sdc.verb import checked
 
-    return checked(getattr(import_module(_HOMES.get(name, "sdc.api")), name))
+    return checked(getattr(import_module("flows.run" if name == "run" else "sdc.api"), name))
 
 
 def __getattr__(name: str) -> Any:

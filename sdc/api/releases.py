@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import ValidationError
 
 from sdc.api.settings import BY_DEFAULT, asked, of_search, search_settings
+from sdc.config.analysis import DecisionConfig
 from sdc.config.capabilities import require_together, require_used
-from sdc.config.decision import DecisionConfig
 from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.methods import METHODS
@@ -366,7 +366,7 @@ def redesign(
     >>> len(sdc.redesign("czech_auto_workers.csv", ["A*B"], "A*B*C*D*F", min_width=6, merging=False)) > 0
     True
     """
-    from sdc.stages.again import redesigns
+    from sdc.stages.report import redesigns
 
     table = table_of(table)
     section = settings.pop("release", BY_DEFAULT)

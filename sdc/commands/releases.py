@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from sdc.commands.input import executor_of, read_input
 from sdc.commands.options import (
     BUILD,
     INSPECT,
@@ -22,8 +21,10 @@ from sdc.commands.options import (
     ReleaseOption,
     Settings,
     command,
+    executor_of,
     file_option,
     named,
+    read_input,
     say,
     status_of_release,
 )

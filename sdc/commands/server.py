@@ -1,4 +1,4 @@
-"""Commands about table servers and their histories."""
+"""Commands about table servers, their histories, and simulations of their rules."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sdc.commands.options import (
     ConfigPath,
     Settings,
     command,
+    file_option,
     first_of,
     history_url,
     print_json,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sdc.model.knowledge import Knowledge
     from sdc.model.table import Table
     from sdc.server.service.audit import Standard
+    from sdc.stages.build import Build
 
 SERVER_PACKAGES = "fastapi", "itsdangerous", "prometheus_client", "python_multipart", "starlette"
 
@@ -266,3 +268,91 @@ def _written(path: str) -> tuple[Table, Knowledge] | None:
         return None
     table = read_written_table(path)
     return table, read_known(Path(path), table)
+
+
+Rules = Annotated[
+    str,
+    Option(
+        help="Comma-separated names: myopic, one_step, one_step_frontier, limit_unreleasable, value, share, batch, "
+        "simulatable, config; or a YAML file {name: [{rule: ...}, ...]}."
+    ),
+]
+
+
+@command(SERVE, *CONFIG)
+def simulate(
+    config: ConfigPath,
+    settings: Settings,
+    rules: Rules = "myopic,one_step",
+    queries: Annotated[
+        str, Option(help="uniform, popular, greedy-user, or a CSV or JSON lines file with user and variables (A*B).")
+    ] = "uniform",
+    streams: Annotated[int, Option(min=1, max=100_000, help="Number of streams, the same for each rule.")] = 20,
+    requests: Annotated[
+        int | None,
+        Option(min=1, max=100_000, help="Requests per stream; default: 4 times the sub-tables, at most 500."),
+    ] = None,
+    users: Annotated[int, Option(min=1, max=10_000, help="Number of users.")] = 8,
+    seed: Annotated[int, Option(min=0, max=1 << 53, help="Seed of the streams.")] = 0,
+) -> CommandResult:
+    """Try the release rules of a server on simulated requests."""
+    from flows.run import through_flow
+    from sdc.server.simulation.run import PAGE, STAGE, ServerSimulation
+
+    options: dict[str, Any] = {"rules": rules, "queries": queries, "streams": streams, "users": users}
+    options |= {"requests": requests, "seed": seed}
+
+    def fits(build: Build) -> None:
+        build.config.require("simulate")
+        ServerSimulation.of(build.config.server, **options)
+
+    result = through_flow("server_simulation", config, settings, fits=fits, **options)
+    page = f"{result['run_folder']}/{STAGE}/{PAGE}"
+    return CommandResult(result, lambda: _print_rule_sets(result["simulation"], page))
+
+
+def _print_rule_sets(facts: dict[str, Any], page: str) -> None:
+    print(f"{'rule set':20}{'released':>10}{'least':>7}{'most':>7}{'answered':>10}{'Gini':>7}{'last release':>14}")
+    for one in facts["rule_sets"]:
+        released, caused, last = one["released"], one["gini_caused"]["mean"], one["saturation"]["mean"]
+        print(
+            f"{one['name']:20}{released['mean']:10.2f}{released['min']:7.0f}{released['max']:7.0f}"
+            f"{one['answered_share']['mean']:10.1%}{caused:7.2f}{last:14.1f}"
+        )
+    print(f"ordered, at once    {facts['ordered_release']:7}")
+    print(f"page          {page}")
+
+
+@command(SERVE, "risk.min_width", "risk.small_count")
+def replay(
+    history: Annotated[str, Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
+    rules: Rules,
+    settings: Settings,
+    table: Annotated[
+        str | None, Option(help="The config of the server's build, or its table with --min-width.")
+    ] = None,
+    out: Annotated[Path, file_option("Folder for replay.html and replay.json.", "--out", metavar="FOLDER")] = Path(
+        "replay"
+    ),
+) -> CommandResult:
+    """Decide a server's past requests again, under other rules.
+
+    The report shows both histories.
+    """
+    from sdc.record.chain import Chain
+    from sdc.server.simulation.replay import input_of, replay_into
+
+    source = input_of(table, settings)
+    opened = Chain.read(history_url(history))
+    try:
+        facts = replay_into(out, source, rules, opened.entries())
+    finally:
+        opened.close()
+
+    def show() -> None:
+        for name, one in {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}.items():
+            outcomes = ", ".join(f"{outcome} {n}" for outcome, n in one["outcomes"].items())
+            print(f"{name:20}{one['released'][-1]:7} sub-tables released; {outcomes}")
+        print(f"page          {out}/replay.html")
+
+    return CommandResult({"folder": str(out), "replay": facts}, show)

@@ -1,17 +1,19 @@
-"""Clusters: the kinds, what a build may use of one, opening an executor, and checking it before any work."""
+"""Clusters: the kinds, what a build may use of one, opening an executor with quiet logs, and checking it early."""
 
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import signal
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +22,20 @@ from sdc.config.build import ExecutionConfig
 from sdc.config.features import by_name
 from sdc.config.file import load_yaml, validated
 from sdc.config.values import EMBEDDED_CLUSTERS, size_in_bytes
+from sdc.events import LOGGER, SERVER, EventLog
 from sdc.execution.connection import PATIENCE, check_workers, connect, tls_context
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, job_script, manifest, manifests
-from sdc.execution.library_logs import quiet_here, quiet_worker
+from sdc.execution.jobs import (
+    ALMOST_NO_HTTP,
+    ONE_THREAD,
+    STEADY,
+    job_script,
+    manifest,
+    manifests,
+    require_commands,
+    require_submission,
+    slurm_executor,
+)
 from sdc.execution.settings import (
     AddressSettings,
     ClusterSettings,
@@ -32,7 +44,6 @@ from sdc.execution.settings import (
     SlurmSettings,
     Started,
 )
-from sdc.execution.slurm import require_commands, require_submission, slurm_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.extras import require_packages
@@ -42,6 +53,72 @@ from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
     from sdc.execution.watch import WatchAddress
+
+LIBRARIES = (
+    *("distributed", "distributed.client", "distributed.gc"),  # each may have its own handler
+    *("asyncio", "bokeh", "tornado", "tornado.application"),
+)
+
+
+class _ToRunLog(logging.Handler):
+    """Passes records to the open log of a run or server, if any."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for log in _open_logs():
+            log.handle(record)
+
+
+def _open_logs() -> list[EventLog]:
+    return [handler for handler in (*LOGGER.handlers, *SERVER.handlers) if isinstance(handler, EventLog)]
+
+
+@contextmanager
+def quiet_here() -> Iterator[None]:
+    """Send warnings and errors of these libraries to the log of the run, within the block.
+
+    A lost worker is one line of our own, and errors are raised; these records are for diagnosis.
+    """
+    import distributed  # noqa: F401  # its import sets up the loggers
+
+    before = [(logger, logger.handlers, logger.level, logger.propagate) for logger in _loggers()]
+    _send_to([_ToRunLog()])
+    try:
+        yield
+    finally:
+        for logger, handlers, level, propagate in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(level)
+
+
+def quiet_worker() -> Callable[[], None]:
+    """Do the same in a local worker process, until it ends."""
+    return partial(_log_to_files, [log.path.absolute() for log in _open_logs()])
+
+
+def _log_to_files(paths: Sequence[Path]) -> None:
+    _send_to([*map(EventLog, paths)])
+
+
+def _has_no_data(record: logging.LogRecord) -> bool:
+    """Drop Dask's records of failed or unsendable tasks: they contain inputs, which may be counts.
+
+    The error itself is raised anyway.
+    """
+    return not str(record.msg).startswith("Compute Failed") and not record.name.startswith("distributed.protocol")
+
+
+def _send_to(handlers: list[logging.Handler]) -> None:
+    for handler in handlers:
+        handler.addFilter(_has_no_data)
+    for logger in _loggers():
+        # otherwise Python writes to standard error
+        logger.handlers, logger.propagate = [*handlers] or [logging.NullHandler()], False
+        logger.setLevel(max(logger.level, logging.WARNING))
+
+
+def _loggers() -> list[logging.Logger]:
+    return [logging.getLogger(name) for name in LIBRARIES]
+
 
 TRIES = 3
 WATCH: ContextVar[WatchAddress | None] = ContextVar("watch", default=None)

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sdc.config.decision import DataUserConfig, DecisionConfig, IntruderConfig, ScientistConfig
+from sdc.config.analysis import DataUserConfig, DecisionConfig, IntruderConfig, ScientistConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.equations import every_cell
 from sdc.intruder.cell_laws import CellLaws

@@ -28,8 +28,7 @@ from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy, Verdict
-from sdc.storage.certificate import Certificate
-from sdc.storage.weighted import WeightedCertificate
+from sdc.storage.certificate import Certificate, WeightedCertificate
 from sdc.weighted.choice import is_wide_enough
 
 # private to this process: nothing read or unpickled can have it

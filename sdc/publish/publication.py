@@ -22,12 +22,11 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
-from sdc.publish.catalogue import catalogue_files, files_below, sums_files
+from sdc.publish.catalogue import SigningKey, catalogue_files, files_below, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.formats.table import Dimension, dictionary_rows
 from sdc.publish.formats.xlsx import MAX_ROWS
 from sdc.publish.gate import Cleared, GateSubject
-from sdc.publish.signature import SigningKey
 from sdc.run_format import (
     CODE_LISTS,
     COUNT,

@@ -27,8 +27,8 @@ from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.remedies import Remedy
+from sdc.storage.certificate import WeightedCertificate
 from sdc.storage.results import SearchRecord
-from sdc.storage.weighted import WeightedCertificate
 from sdc.utility.uniques import Uniques
 
 

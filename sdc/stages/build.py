@@ -60,12 +60,11 @@ from sdc.run_format import ASSESSMENT, MANIFEST, RELEASE, SEARCH, TABLE, WIDTHS
 from sdc.stages.assemble import Listing, SearchSettings, edition_before
 from sdc.stages.needs import Needs, counting_memory
 from sdc.storage import results
-from sdc.storage.certificate import Certificate, read_certificate
+from sdc.storage.certificate import Certificate, read_certificate, read_weights
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
 from sdc.storage.proofs import SavedProofs, proofs_folder, read_proofs, read_refutations
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
-from sdc.storage.weighted import read_weights
 
 Made = TypeVar("Made")
 Given = TypeVar("Given", bound=Section)

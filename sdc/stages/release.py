@@ -39,10 +39,10 @@ from sdc.model.weights import UNIT, RecordWeights
 from sdc.protect.rounding import Rounded
 from sdc.public.earlier import known_anew
 from sdc.public.published import read_published
+from sdc.publish.catalogue import checker, descriptor, of_file, passed
 from sdc.publish.formats import CountTable
 from sdc.publish.gate import Cleared, GateSubject, clear
 from sdc.publish.publication import Texts, check_publication, differences, signing_key, write_publication
-from sdc.publish.signature import checker, descriptor, of_file, passed
 from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
@@ -52,10 +52,9 @@ from sdc.stages.assemble import require_utility
 from sdc.stages.build import Build, Say, Work, effort_settings, plain
 from sdc.stages.report import PAGE
 from sdc.stages.table import check_labels
-from sdc.storage.certificate import Certificate
+from sdc.storage.certificate import Certificate, WeightedCertificate, read_weighted
 from sdc.storage.proofs import proofs_folder, save_proof
 from sdc.storage.run_folder import RunFolder, folder_digest, read_json
-from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
 
 

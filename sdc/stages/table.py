@@ -32,12 +32,12 @@ from sdc.run_format import BAD_RECORDS, TABLE
 from sdc.search.constraints import Constraints
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build, Say, Work, plain
+from sdc.storage.certificate import write_weights
 from sdc.storage.known import write_known
 from sdc.storage.parquet import open_parts, place_of, read_written_table, write_table
 from sdc.storage.results import write_widths
 from sdc.storage.run_folder import folder_digest, read_json, write_json
 from sdc.storage.runs import last_finished
-from sdc.storage.weighted import write_weights
 from sdc.utility.uniques import check_model, require_persons
 
 CONSTRAINTS = "release.require, forbid and protect"

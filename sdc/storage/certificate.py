@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sdc import run_format as names
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
@@ -27,10 +28,14 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
+from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 from sdc.run_format import CERTIFICATE, CERTIFICATE_FORMAT, CHANGE, DIFFERENCE, DIFFERENCES, OF_DIFFERENCES
 from sdc.storage.known import KnownDocument, SuppressedTablesDocument, read, read_parts, written, written_parts
-from sdc.storage.parquet import read_cells, write_cells
+from sdc.storage.parquet import read_cells, read_columns, write_cells, write_columns
 from sdc.storage.run_folder import read_format, write_json
+from sdc.weighted.pairs import Pairs
+from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # for readers of one
 
 NotYet: TypeAlias = tuple[()]  # a kind of evidence that no certificate has
 
@@ -183,3 +188,56 @@ def starts(number: npt.NDArray[np.int64], path: Path) -> npt.NDArray[np.int64]:
     if not np.array_equal(number[first], np.arange(len(first))):
         raise InputError(f"{path} is corrupt: its differences are not numbered 0, 1, ... in order; run the build again")
     return np.append(first, len(number))
+
+
+@dataclass(frozen=True)
+class _WeightedDocument:
+    """pairs is the number in their file."""
+
+    table: str
+    round: int
+    totals: tuple[SubTable, ...]
+    withheld: tuple[SubTable, ...]
+    pairs: int
+
+
+def write_weights(weights: RecordWeights, folder: Path) -> None:
+    columns = {names.SUM: weights.totals, names.LEAST: weights.least, names.LARGEST: weights.largest}
+    write_columns(folder / names.WEIGHTS, columns)
+
+
+def read_weights(folder: Path, table: Table) -> RecordWeights:
+    """Read the weights; InputError if they are missing, corrupt or of another table."""
+    columns, _ = read_columns(folder / names.WEIGHTS)
+    if {name: column.dtype for name, column in columns.items()} != dict.fromkeys(
+        (names.SUM, names.LEAST, names.LARGEST), np.int64
+    ):
+        raise InputError(
+            f"{folder / names.WEIGHTS} is corrupt: its columns are not those of weights; run the build again"
+        )
+    weights = RecordWeights(columns[names.SUM], columns[names.LEAST], columns[names.LARGEST])
+    weights.check(table)
+    return weights
+
+
+def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Path) -> None:
+    """Write both files; equal certificates give equal bytes."""
+    pairs = certificate.pairs
+    numbers = {names.PAIR: pairs.moves.of, names.CHANGE: pairs.moves.changes, names.SHIFT: pairs.shifts}
+    write_cells(folder / names.PAIRS, schema, pairs.moves.cells, numbers)
+    fields = certificate.table_digest, certificate.base, certificate.totals, certificate.withheld, len(pairs)
+    content = plain(_WeightedDocument, _WeightedDocument(*fields), schema)
+    write_json(folder / names.WEIGHTED_FILE, {"format": names.WEIGHTED_FORMAT, **content})
+
+
+def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
+    """Read both files; RunFolderError or InputError if they are missing or corrupt."""
+    path = folder / names.WEIGHTED_FILE
+    content = read_format(path, names.WEIGHTED_FORMAT, "it has the proof of releasable totals")
+    found = typed(_WeightedDocument, content, path, schema)
+    cells, numbers = read_cells(folder / names.PAIRS, schema, names.OF_PAIRS)
+    start = starts(numbers[names.PAIR], folder / names.PAIRS)
+    if len(start) - 1 != found.pairs:
+        raise corrupt(path, f"{names.PAIRS} has {len(start) - 1} pairs, {found.pairs} are claimed")
+    pairs = Pairs(Differences(start, cells, numbers[names.CHANGE]), numbers[names.SHIFT])
+    return WeightedCertificate(found.table, found.round, found.totals, found.withheld, pairs)

@@ -13,7 +13,7 @@ from sdc.data.counting import _mapped
 from sdc.execution.cluster import read_cluster
 from sdc.model.errors import InputError
 from sdc.paths import require_own
-from sdc.publish.signature import SigningKey
+from sdc.publish.catalogue import SigningKey
 from sdc.record.ledger import new_ledger, read_ledger
 
 NOBODY = 65534

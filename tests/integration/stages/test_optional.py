@@ -22,9 +22,9 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import blockers
 from sdc.search.curve import CurvePoint, LikelyPoint
-from sdc.stages.again import refusals
 from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings
 from sdc.stages.build import Build, open_build
+from sdc.stages.report import refusals
 from sdc.storage.results import (
     read_points,
     read_posteriors,

@@ -19,7 +19,7 @@ import sdc
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.stages.build import open_build
 from sdc.stages.finished import Built
-from sdc.storage.weighted import read_weighted
+from sdc.storage.certificate import read_weighted
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, written
 

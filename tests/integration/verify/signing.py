@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sdc.executor import IN_PROCESS
-from sdc.publish.catalogue import sums_files
+from sdc.publish.catalogue import SigningKey, sums_files
 from sdc.publish.formats import FORMATS
-from sdc.publish.signature import SigningKey
 from sdc.run_format import CATALOGUES
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from sdc.commands import cli
 from sdc.model.errors import ConfigError, InputError, RunFolderError
+from sdc.publish.catalogue import SigningKey, passed
 from sdc.publish.formats import FORMATS
-from sdc.publish.signature import SigningKey, passed
 from sdc.verify.run_folder import verify
 from sdc.version import VERSION
 from tests.helpers.folders import contents

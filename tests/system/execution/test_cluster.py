@@ -18,10 +18,11 @@ import pytest
 import yaml
 
 from sdc.config.build import ExecutionConfig
-from sdc.execution import slurm as slurm_jobs
+from sdc.execution import jobs as slurm_jobs
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.execution.jobs import (
     NANNY_BYTES,
+    _certificates,
     autoscaler,
     job_script,
     job_settings,
@@ -31,7 +32,6 @@ from sdc.execution.jobs import (
     submitted,
 )
 from sdc.execution.settings import walltime_seconds
-from sdc.execution.slurm import _certificates
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table

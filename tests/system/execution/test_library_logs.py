@@ -13,8 +13,7 @@ import pytest
 
 from sdc.config.build import ExecutionConfig
 from sdc.events import EventLog, heard, read_events
-from sdc.execution.cluster import open_executor
-from sdc.execution.library_logs import LIBRARIES, quiet_here
+from sdc.execution.cluster import LIBRARIES, open_executor, quiet_here
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 

@@ -22,8 +22,8 @@ from sdc.config.build import ExecutionConfig
 from sdc.execution import connection
 from sdc.execution.cluster import check_cluster, read_cluster
 from sdc.execution.connection import connect
+from sdc.execution.jobs import Jobs
 from sdc.execution.settings import AddressSettings
-from sdc.execution.slurm import Jobs
 from sdc.model.errors import ConfigError
 from sdc.refusal import TRY_AGAIN, status_of
 from tests.helpers.builds import built, write_czech

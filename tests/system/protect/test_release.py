@@ -25,8 +25,8 @@ from sdc.protect import release as protection
 from sdc.protect.release import protect
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.best import FoundRelease
-from sdc.stages.again import refusals
 from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.report import refusals
 from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError

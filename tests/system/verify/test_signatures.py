@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from sdc.model.errors import InputError
-from sdc.publish.signature import SigningKey
+from sdc.publish.catalogue import SigningKey
 from tests.integration.verify.signing import CONFIDENTIAL, STATEMENT, checks, new_key, signed, signed_by, statement_of
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl on this machine")
