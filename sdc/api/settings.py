@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sdc.config.analysis import WidthsConfig
-from sdc.config.capabilities import CAPABILITIES
-from sdc.config.features import AT_LEAST, BEFORE, FORBID, IN_PARTS, MINUTES, OBJECTIVE, ONLY, REQUIRE, ZEROS
+from sdc.config.capabilities import asked_at
+from sdc.config.features import BEFORE, ZEROS
 from sdc.config.given import with_given
 from sdc.config.release import ReleaseConfig
 from sdc.executor import Executor
@@ -62,15 +62,6 @@ def of_search(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
     """What is known, the criteria and the constraints, as capabilities."""
     yield from BEFORE[:1] if known.release.variables or known.published else ()
     yield from settings.criteria.settings
-    section = settings.release
-    given = {
-        ZEROS: known.zeros,
-        OBJECTIVE: CAPABILITIES[OBJECTIVE].is_asked(section.objective),
-        REQUIRE: section.require,
-        FORBID: section.forbid,
-        ONLY: section.required_only,
-        MINUTES: section.minutes,
-        AT_LEAST: section.at_least,
-        **{name: CAPABILITIES[name].is_asked(section.protect) for name in IN_PARTS},
-    }
-    yield from (name for name, value in given.items() if value)
+    yield from (ZEROS,) if known.zeros else ()
+    release = dict(settings.release) | {"method": None}
+    yield from asked_at(lambda key: release.get(key.removeprefix("release.")) if key.startswith("release.") else None)

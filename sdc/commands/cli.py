@@ -11,12 +11,12 @@ import typer
 from typer import Option
 
 from sdc import __version__
-from sdc.commands import builds, config, doctor, publication, releases, server, tables, treat
+from sdc.commands import builds, config, publication, releases, server, tables, treat
 from sdc.commands.options import app, modern, say
 from sdc.config.old_keys import OldKeyWarning
 from sdc.refusal import as_command
 
-__all__ = ["app", "builds", "config", "doctor", "main", "publication", "releases", "server"]
+__all__ = ["app", "builds", "config", "main", "publication", "releases", "server"]
 __all__ += ["tables", "treat"]
 
 

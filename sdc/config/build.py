@@ -17,7 +17,7 @@ from sdc.config.analysis import (
     WeightedConfig,
     WidthsConfig,
 )
-from sdc.config.capabilities import CAPABILITIES, refusal, refusals, require_together, unused
+from sdc.config.capabilities import asked_at, refusal, refusals, require_together, unused
 from sdc.config.earlier import EarlierConfig
 from sdc.config.features import BEFORE, COARSEN, OF_WHOLE
 from sdc.config.methods import METHODS, SETTINGS_OF
@@ -189,7 +189,7 @@ class BuildConfig(Section):
     @property
     def asked(self) -> tuple[str, ...]:
         """The names of all capabilities that it asks for, see `search.capabilities`."""
-        return tuple(one.name for one in CAPABILITIES.values() if any(one.is_asked(self._at(key)) for key in one.keys))
+        return tuple(asked_at(self._at))
 
     def require(self, *asked: str) -> None:
         """ConfigError where a verb, or a method instead of its own, does not work with all that it asks for."""

@@ -5,7 +5,7 @@ Config, commands, server, Python and the handbook read this table. A pair that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, product
 from typing import Any
 
@@ -265,6 +265,13 @@ def capability(name: str) -> Capability:
         names = [name for one in CAPABILITIES.values() for name in (one.name, *one.also)]
         raise ConfigError(f"{name!r} is no capability; {meant(name, names, most=3)}sdc capabilities lists all")
     return found
+
+
+def asked_at(value_at: Callable[[str], Any]) -> Iterator[str]:
+    """The capabilities that are asked for by the values at their keys."""
+    for one in CAPABILITIES.values():
+        if any(one.is_asked(value_at(key)) for key in one.keys):
+            yield one.name
 
 
 def refusal(one: str, other: str) -> str | None:

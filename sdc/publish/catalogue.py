@@ -134,17 +134,6 @@ def passed(key: SigningKey, subjects: Sequence[Descriptor], configuration: Seque
 
 
 Entity: TypeAlias = dict[str, Any]
-MEDIA = {
-    "csv": "text/csv",
-    "parquet": "application/vnd.apache.parquet",
-    "csvw": "application/csvm+json",
-    "json-stat": "application/json",
-    "px": "text/plain",
-    "sdmx-csv": "application/vnd.sdmx.data+csv",
-    "xml": "application/xml",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "pxapi": "application/json",
-}
 PARQUET = "application/x-parquet"  # the name in Croissant
 _WORDS = """
 citeAs column equivalentProperty extract field fileObject fileProperty fileSet format includes isArray
@@ -170,7 +159,8 @@ def media_of(resource: Mapping[str, Any]) -> str | None:
     """The media type of a file; None for an unknown kind."""
     if resource["path"].endswith(SDMX_STRUCTURE):
         return "application/vnd.sdmx.structure+xml;version=2.1"
-    return MEDIA.get(resource.get("format", ""))
+    found = FORMATS.get(resource.get("format", ""))
+    return None if found is None else found.media
 
 
 def size_of(resource: Mapping[str, Any]) -> int:

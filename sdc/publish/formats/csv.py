@@ -7,8 +7,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from sdc.publish.formats.rows import Pieces, TextRows, cells_of
-from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.table import CountTable, Dimension, Pieces, TextRows, cells_of
 from sdc.run_format import STATUS, WITHHELD_STATUS, in_csv
 
 # state all defaults: CSV on the Web treats lines starting with # as comments

@@ -9,8 +9,17 @@ from typing import Any
 
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Codes, Counts
-from sdc.publish.formats.rows import Chunks, Pieces, TextRows, counts_of, joined, texts_of
-from sdc.publish.formats.table import NO_COUNT, CountTable, Dimension
+from sdc.publish.formats.table import (
+    NO_COUNT,
+    Chunks,
+    CountTable,
+    Dimension,
+    Pieces,
+    TextRows,
+    counts_of,
+    joined,
+    texts_of,
+)
 from sdc.run_format import CONFIDENTIAL, COUNT, WITHHELD_STATUS
 
 _GRAND_TOTAL = Dimension(COUNT, (COUNT,), COUNT, (COUNT,))

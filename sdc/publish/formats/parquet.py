@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sdc.model.table import Counts
-from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import NO_COUNT, CountTable
+from sdc.publish.formats.table import NO_COUNT, CountTable, Pieces
 from sdc.run_format import STATUS, WITHHELD_STATUS
 from sdc.storage.parquet import FORM
 

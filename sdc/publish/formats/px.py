@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from sdc.model.errors import ReleaseError
 from sdc.model.schema import is_plain
-from sdc.publish.formats.rows import Pieces, TextRows, bytes_of, cells_of, counts_of, joined
-from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.table import CountTable, Dimension, Pieces, TextRows, bytes_of, cells_of, counts_of, joined
 from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
 LINE, LONGEST_NAME = 250, 200  # names of variables and codes are never split

@@ -17,8 +17,7 @@ from typing import Any, TypeAlias
 from sdc.config.publication import PublicationConfig
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats.json_stat import dimension_of, extension_of, values_in_order
-from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.table import CountTable, Dimension, Pieces
 from sdc.run_format import PX_API, PX_DATA, TOTAL
 
 Document: TypeAlias = dict[str, Any]

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import Pieces, TextRows, cells_of
-from sdc.publish.formats.table import CountTable, Dimension, is_taken_otherwise
+from sdc.publish.formats.table import CountTable, Dimension, Pieces, TextRows, cells_of, is_taken_otherwise
 from sdc.publish.formats.xml import element, require_xml
 from sdc.run_format import is_formula
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sdc.model.errors import ReleaseError
 from sdc.model.extras import require_packages
-from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import NO_COUNT, CountTable, dictionary_rows
+from sdc.publish.formats.table import NO_COUNT, CountTable, Pieces, dictionary_rows
 from sdc.publish.formats.xml import require_xml
 from sdc.run_format import WITHHELD_STATUS, cross_sheet
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sdc.model.errors import ReleaseError
-from sdc.publish.formats.rows import Pieces, TextRows, cells_of
-from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.table import CountTable, Dimension, Pieces, TextRows, cells_of
 from sdc.run_format import COUNT, WITHHELD_STATUS
 
 SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>

@@ -28,8 +28,7 @@ from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
 from sdc.publish.formats.parquet import Drained, with_status
 from sdc.publish.formats.px import px
-from sdc.publish.formats.rows import Chunks, Pieces, Strings, TextRows, texts_of
-from sdc.publish.formats.table import NO_COUNT, Dimension
+from sdc.publish.formats.table import NO_COUNT, Chunks, Dimension, Pieces, Strings, TextRows, texts_of
 from sdc.publish.formats.xlsx import xlsx
 from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts

@@ -34,8 +34,7 @@ from sdc.publish.formats.csv import csv
 from sdc.publish.formats.parquet import parquet
 from sdc.publish.formats.px import px
 from sdc.publish.formats.pxapi import LANGUAGE, Document
-from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import NO_COUNT, Dimension
+from sdc.publish.formats.table import NO_COUNT, Dimension, Pieces
 from sdc.publish.formats.xlsx import xlsx
 from sdc.server.service.service import Service
 from sdc.server.service.views import SuppressedAnswer
