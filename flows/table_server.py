@@ -18,7 +18,7 @@ from sdc.stages.stages import SWEEP
 
 
 @flow(name="table-server")
-def prepare_server(
+def table_server(
     config: str, data: str | None = None, workers: int | None = None, settings: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Prepare the server of a config; results with unchanged inputs are reused."""
@@ -37,4 +37,4 @@ def _first_release(build: Build) -> None:
 
 
 if __name__ == "__main__":
-    run_as_command(prepare_server)
+    run_as_command(table_server)

@@ -68,13 +68,9 @@ def serve(
     proxy_secret(server)  # before the slow steps
     check_before(build)
     if not is_prepared(build):
-        from flows.embedded import embedded_server
+        from flows.run import through_flow
 
-        with embedded_server() as await_server:
-            from flows.table_server import prepare_server
-
-            await_server()
-            prepare_server(str(config), settings=dict(settings))
+        through_flow("table_server", config, settings, fits=server_of)
     if prepare:
         folder = str(folder_of(build).path)
         return CommandResult({"folder": folder}, lambda: print(f"prepared      {folder}"))

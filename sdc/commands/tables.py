@@ -227,13 +227,9 @@ def posterior_command(
             priors=priors,
             cells=cells,
             small_count=small,
-            draws=how.draws,
-            chains=how.chains,
-            seed=how.seed,
-            error=how.error,
-            most=max(how.draws, how.most_draws),
             share=how.share,
             executor=executor,
+            **how.sampling,
         )
         bounded = api.cell_bounds(data, source.public(release), cells=cells, small_count=small, executor=executor)
     facts = posterior_facts(found, bounded, data.schema, how.threshold, source.losses)

@@ -163,6 +163,12 @@ class PosteriorConfig(Section):
     """where no more tables than this agree with the release, each is built again, for what an intruder learns who knows
     the settings; 0: never"""
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """How far chains go, by the names of `sdc.intruder.chains.Sampling`."""
+        own = self.model_dump(include={"draws", "chains", "seed", "error"})
+        return {**own, "most": max(self.draws, self.most_draws)}
+
 
 class UniquesConfig(Section):
     """How probably sample uniques are population uniques, for the report."""

@@ -62,23 +62,17 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
     return every_cell(table.schema)
 
 
-def chosen_super_cells(table: Table, cells: SuperCells, small_count: int) -> list[SuperCell]:
-    """Return the named super-cells; InputError for others, and as `chosen_cells`."""
-    found = list[SuperCell]()
-    for one in each(cells):
-        if isinstance(one, str) and not is_written(one):
-            found += SuperCell.of_cells(chosen_cells(table, one, small_count))
-        else:
-            found.append(SuperCell.of(one, table.schema))
-    return found
-
-
 def super_cells(
     table: Table, known: Knowledge, cells: SuperCells, small_count: int, method: str | None, executor: Executor
 ) -> SuperCellBounds:
-    """Return bounds of super-cells; errors as `chosen_super_cells`, ReleaseError as the method."""
-    requested = chosen_super_cells(table, cells, small_count)
-    return super_cells_in_units(table, known, requested, method or "auto", executor)
+    """Return bounds of super-cells; InputError for others and as `chosen_cells`, ReleaseError as the method."""
+    named = list[SuperCell]()
+    for one in each(cells):
+        if isinstance(one, str) and not is_written(one):
+            named += SuperCell.of_cells(chosen_cells(table, one, small_count))
+        else:
+            named.append(SuperCell.of(one, table.schema))
+    return super_cells_in_units(table, known, named, method or "auto", executor)
 
 
 def bounded(

@@ -155,14 +155,7 @@ def posterior(work: Work, into: Path) -> None:
     cells = table.codes[table.at_risk(build.criteria.small_count)]
     known, laws = build.made.beside.plus(release), laws_of(posterior_config.laws, posterior_config.alpha, table.schema)
     held = groups(CellMarginals(table, cells), known, posterior_config.share)
-    sampling = Sampling(
-        posterior_config.draws,
-        posterior_config.chains,
-        posterior_config.seed,
-        posterior_config.error,
-        max(posterior_config.draws, posterior_config.most_draws),
-    )
-
+    sampling = Sampling(**posterior_config.sampling)
     checkpoint, kind = work.checkpoint(), tuple[Summary, ...]
     finished = list(unpacked(kind, checkpoint.found.get("laws"), "laws") or ())
 
