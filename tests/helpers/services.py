@@ -18,8 +18,8 @@ from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.server.service.audit import Standard
+from sdc.server.service.history import levels_of
 from sdc.server.service.judge import Judge, one_way, surveyed
-from sdc.server.service.levels import levels_of
 from sdc.server.service.rules import KEPT, SUPPRESSED, rules_of
 from sdc.server.service.service import Service
 from sdc.server.service.workers import Bench, Worker

@@ -15,11 +15,9 @@ from sdc.publish.publication import NO_TEXTS
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.service.effect import Effect
-from sdc.server.service.judge import one_way
-from sdc.server.service.outcome import PUBLIC, PUBLIC_STATES, Outcome
+from sdc.server.service.judge import Effect, one_way
+from sdc.server.service.outcome import PUBLIC, PUBLIC_STATES, Explained, Moment, Outcome, Reply, Request
 from sdc.server.service.service import Service
-from sdc.server.service.views import Explained, Moment, Reply, Request
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -16,7 +16,8 @@ from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.decision import Decider, Decision
+from sdc.server.service.rules import Past
 from tests.strategies import knows
 
 USERS = ("ada", "bob", "cyd")

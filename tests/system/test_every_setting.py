@@ -20,7 +20,8 @@ import yaml
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
 from sdc.server.service.prepare import prepare, prepared
-from sdc.server.web.access import Access, AccessError, new_keys
+from sdc.server.web.access import Access, new_keys
+from sdc.server.web.problems import Problem
 from sdc.stages.build import Build, open_build
 from sdc.stages.plan import plan_build
 from sdc.stages.stages import run_stage, stages_of
@@ -100,7 +101,7 @@ def keys(build: Build, folder: Path) -> str:
     assert path is not None
     try:
         return access.by_key(path.read_text().split()[-1], datetime.now(UTC) + timedelta(days=7)).name
-    except AccessError as error:
+    except Problem as error:
         return str(error)
 
 

@@ -33,9 +33,8 @@ from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
-from sdc.server.service.levels import LEVELS, part_at, require_places, schema_in
+from sdc.server.service.history import LEVELS, WITHHELD, part_at, require_places, schema_in
 from sdc.server.service.outcome import PUBLIC_STATES
-from sdc.server.service.projection import WITHHELD
 from sdc.server.service.rules import is_of_another_rule, reveals
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
@@ -58,13 +57,11 @@ class Standard:
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """What an audit found; failures name the number of the entry.
 
-    head       hash of the last entry: an auditor who has it from an earlier audit sees that none after it is gone
-    variables  names, by whose places `released` numbers them
-    released   the last R(t); in_part  what was public with suppressed cells then
-    is_judged  whether the releases were held against the criterion; else only chain and versions were checked
-    failures   what is wrong, each with the number of its entry
+    head        hash of the last entry: an auditor who has it from an earlier audit sees that none after it is gone
+    variables   names, by whose places `released`, the last R(t), and `in_part`, what was suppressed then, number them
+    is_judged   whether the releases were held against the criterion; else only chain and versions were checked
     """
 
     entries: int
@@ -86,15 +83,12 @@ class Audit:
 def audit(history: Chain, standard: Standard | None = None, effort: Effort | None = None) -> Audit:
     """Checks the chain and the versions, and against a standard that every R(t) satisfied its criterion.
 
-    effort  what each evaluation may cost
-
     The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
-    found by bisection. A suppressed table brings small cells of its own: what was public before it is judged alone,
-    and all together at last, but for the cells that the history says were suppressed. Of small tables, whose bounds are
-    exact, each sub-table recorded as unreleasable is judged too.
+    found by bisection. What was public before a suppressed table is judged alone, as that brings small cells of its
+    own. Of small tables, whose bounds are exact, each sub-table recorded as unreleasable is judged too.
 
-    ChainError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
-    for a criterion with a limit on the posterior.
+    ChainError where entries cannot be read, or the history is of another criterion; ConfigError for a criterion with a
+    limit on the posterior.
     """
     if standard is not None and not standard.criteria.monotone:
         raise ConfigError(
@@ -342,10 +336,7 @@ class _Replay:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
 
     def _stretches(self) -> list[list[_Version]]:
-        """The versions, each with those after it before the next suppressed table.
-
-        Only that brings small cells that were not asked about: within a stretch what is safe at its end was so before.
-        """
+        """The versions, each with those after it before the next suppressed table, which alone brings small cells."""
         found = list[list[_Version]]()
         for version in self.versions:
             if version.begins or not found:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 from sdc.config.capabilities import require_together
 from sdc.config.features import DRAWING, HIERARCHIES, ZEROS
-from sdc.config.release import SimulatableConfig
-from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
-from sdc.model.suppressed_table import SuppressedTable
-from sdc.model.table import Table
-from sdc.risk.effort import Effort
-from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
-from sdc.search.simulatable import SimulatableSearch
-from sdc.server.service.effect import Effect, effect_of
 from sdc.server.service.judge import Finding, FoundSuppression, Judge, surveyed
 from sdc.server.service.outcome import RequestState, Transition
-from sdc.server.service.rules import MYOPIC, Batch, Question, Rule, Simulatable
-from sdc.utility.halvings import Halvings
-from sdc.utility.measures import Weights, weighted_sub_tables
+from sdc.server.service.rules import MYOPIC, Batch, Past, Question, Rule, Simulatable
+from sdc.utility.measures import Weights
 
 
 @dataclass(frozen=True)
@@ -65,18 +52,6 @@ class Decision:
         )
 
 
-@dataclass(frozen=True)
-class Past:
-    """What was asked and caused so far, as far as rules look at it.
-
-    first  sub-tables that were public when the server began
-    """
-
-    first: int
-    interest: Mapping[SubTable, int] = field(default_factory=Counter)
-    caused: Mapping[str, int] = field(default_factory=Counter)
-
-
 BY_CRITERION = (Transition.IS_KNOWN, Transition.UNSAFE, Transition.UNPROVEN, Transition.ROUND_HAS_OTHERS)
 """Ways by which a sub-table is refused whole, and may go out with suppressed cells."""
 
@@ -84,8 +59,7 @@ BY_CRITERION = (Transition.IS_KNOWN, Transition.UNSAFE, Transition.UNPROVEN, Tra
 def at_once(rules: Sequence[Rule], state: State, subtable: SubTable, *, in_part: bool = False) -> Decision | None:
     """The decision on what is public, or proven never to be; None where somebody has to look.
 
-    A rule that looks at nothing but what is public comes before what is known of the table: whether it refuses then
-    reveals nothing.
+    A rule that looks at nothing but what is public comes before what is known of the table, and so reveals nothing.
     """
     if subtable in state.released:
         return Decision(Transition.IS_PUBLIC, MYOPIC, state)
@@ -110,7 +84,6 @@ class Decider:
     judge: Judge
     rules: tuple[Rule, ...] = ()
     seconds: float = 0.2
-    executor: Executor = IN_PROCESS
     weights: Weights | None = None
     looks: bool = True
 
@@ -128,7 +101,7 @@ class Decider:
         """The decision on a request; of one that is released the judge asks about more from then on."""
         if (known := at_once(self.rules, state, subtable)) is not None:
             return known
-        question = self._question(state, past, subtable, who)
+        question = Question(self.judge, state, subtable, who, past, self.weights)
         for rule in self.rules:
             if rule.is_public and (why := rule.objection(question)) is not None:
                 return Decision(Transition.OBJECTED, rule.name, state, said=why)
@@ -159,12 +132,9 @@ class Decider:
     def decide_in_part(
         self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundSuppression | str | None = None
     ) -> Decision:
-        """The decision on a request that accepts suppressed cells where it is refused whole, as it was by then.
+        """The decision on a request that accepts suppressed cells where the criterion, or a round, refuses it whole.
 
-        It stays as it is where something else refused it than the criterion, or a round. It is judged like all else,
-        by what it suppresses; the rules that weigh what it makes unreleasable are asked then.
-
-        found  by somebody who looked for longer, maybe beside less than is public now; or why nothing was
+        `found` is by somebody who looked for longer, maybe beside less than is public now; or why nothing was.
         """
         if whole.transition not in BY_CRITERION:
             return whole
@@ -197,9 +167,9 @@ class Decider:
         finding = hypothetical.ask(larger, st.GRAND_TOTAL, self.seconds)
         if finding.verdict is not Verdict.SAFE:
             return None
-        question = self._question(state, past, subtable, who)
+        question = Question(self.judge, state, subtable, who, past, self.weights)
         if suppressed is not None:
-            question = self._weighed(question, hypothetical, larger, suppressed)
+            question = replace(question, judge=hypothetical, suppressed=suppressed)
         for rule in self.rules:
             if not rule.is_public and (why := rule.objection(question)) is not None:
                 return Decision(Transition.OBJECTED, rule.name, state, finding, why)
@@ -215,47 +185,8 @@ class Decider:
             f"{len(suppressed.suppressed)} of {cells} cells are suppressed",
         )
 
-    def _weighed(self, question: Question, judge: Judge, larger: State, part: SuppressedTable) -> Question:
-        """As rules see a suppressed table: it is worth as much of its own value as is shown of its cells."""
-        schema, state = larger.schema, question.state
-        shown = 1 - len(part.suppressed) / st.cells(part.view, schema)
-        value = (self.weights or Weights.equal(len(schema))).of_sub_table(part.view, schema)
-
-        def effect() -> Effect:
-            return effect_of(judge, state, part.view, larger=larger)
-
-        return replace(question, effect=effect, weight=lambda: shown * float(value), gain=lambda: 0.0)
-
     def _not_released(self, transition: Transition, state: State, finding: Finding | None) -> Decision:
         # to refuse would tell of the table what the drawn ones do not
         if any(isinstance(rule, Simulatable) for rule in self.rules):
             return Decision(Transition.HELD, Simulatable.name, state, finding, transition.why)
         return Decision(transition, MYOPIC, state, finding)
-
-    def _question(self, state: State, past: Past, subtable: SubTable, who: str) -> Question:
-        def effect() -> Effect:
-            return effect_of(self.judge, state, subtable)
-
-        def weight() -> float:
-            schema, larger = state.schema, state.released.add(subtable)
-            weights = self.weights or Weights.equal(len(schema))
-            return weighted_sub_tables(larger, weights, schema) - weighted_sub_tables(state.released, weights, schema)
-
-        def gain() -> float:
-            value = _halvings(self.judge.table, self.judge.known.plus(state.released))
-            return value.of(Release.of([subtable]))
-
-        return Question(
-            state, subtable, who, past.first, past.interest, past.caused, effect, self._breaking, weight, gain
-        )
-
-    def _breaking(self, simulation: SimulatableConfig, released: Release, larger: Release) -> int:
-        judge, effort = self.judge, Effort(executor=self.executor)
-        evaluator = RiskEvaluator(judge.table, judge.known, judge.criteria, effort=effort)
-        return SimulatableSearch(evaluator, simulation).breaking(released, larger)
-
-
-@lru_cache(maxsize=1)
-def _halvings(table: Table, known: Knowledge) -> Halvings:
-    """The value of what may be released next: what is public already is reconstructed once."""
-    return Halvings(table, known)

@@ -109,12 +109,9 @@ FoundSuppression: TypeAlias = tuple[SuppressedTable | None, Proof]
 class Judge:
     """Holds the table and the feasible tables found so far, which speak for larger releases too.
 
-    What is public, suppressed tables too, is part of each question: it remembers no state. What is known beside that,
-    such as structural zeros, is the same for all of them.
-    ConfigError where the criteria are not monotone: then a refusal would say nothing of what comes later, and there
-    are no frontiers.
-
-    reveals  whether a sub-table may be released that contains one which is a suppressed table
+    What is public, suppressed tables too, is part of each question: it remembers no state. `reveals` says whether a
+    sub-table may be released that contains one which is a suppressed table. ConfigError where the criteria are not
+    monotone: then there are no frontiers.
     """
 
     def __init__(
@@ -268,22 +265,16 @@ class Judge:
         Exact on a small table, where all are asked about that are open; else outer bounds of the candidates, `most`
         of them at most.
         """
-        if self.decides(state):
-            return self._exact_survey(state)
-        asked = list(self._open(state) if candidates is None else candidates)
-        looked_at = asked if most is None else asked[:most]
-        proven = list[SubTable]()
+        is_exact = self.decides(state)
+        asked = list(self._open(state) if is_exact or candidates is None else candidates)
+        looked_at, proven = asked if is_exact or most is None else asked[:most], list[SubTable]()
+        released = self.verdicts.down_set(state.released) if is_exact else 0
         for subtable in looked_at:
-            if not st.containing_any(proven)(subtable) and self._is_refuted(state, subtable):
+            if not st.containing_any(proven)(subtable) and (
+                not self.verdicts.is_safe(released, subtable) if is_exact else self._is_refuted(state, subtable)
+            ):
                 proven.append(subtable)
         return Survey(tuple(proven), len(looked_at), len(asked))
-
-    def _exact_survey(self, state: State) -> Survey:
-        released, proven, asked = self.verdicts.down_set(state.released), list[SubTable](), list(self._open(state))
-        for subtable in asked:
-            if not st.containing_any(proven)(subtable) and not self.verdicts.is_safe(released, subtable):
-                proven.append(subtable)
-        return Survey(tuple(proven), len(asked), len(asked))
 
     def _is_safe(self, release: Release) -> bool:
         public = State.first(self.table.schema, release)
@@ -314,3 +305,76 @@ def surveyed(judge: Judge, state: State) -> State:
         return state
     found = judge.survey(state)
     return state.knowing(found.unreleasable)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What releasing a sub-table would do; for operators alone.
+
+    status        of the sub-table now
+    is_safe       whether it could be released itself; None where that is not decided
+    released      the sub-tables that would newly be public, the largest first
+    unreleasable  the minimal ones that would newly be unreleasable
+    newly         how many sub-tables would become released, and how many unreleasable
+    looked_at     of how many open sub-tables it was looked whether they would become unreleasable, `of` how many
+    """
+
+    sub_table: SubTable
+    status: Status
+    is_safe: bool | None
+    released: tuple[SubTable, ...]
+    unreleasable: tuple[SubTable, ...]
+    newly: tuple[int, int]
+    released_frontier: tuple[SubTable, ...]
+    unreleasable_frontier: tuple[SubTable, ...]
+    looked_at: int
+    of: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all were looked at that could be touched."""
+        return self.looked_at == self.of
+
+
+def effect_of(
+    judge: Judge,
+    state: State,
+    subtable: SubTable,
+    candidates: Iterable[SubTable] | None = None,
+    most: int | None = None,
+    *,
+    larger: State | None = None,
+) -> Effect:
+    """The effect under a state of up to 20 variables, exact of a small table.
+
+    candidates  open sub-tables of a large table, in the order in which they are looked at, `most` of them at most: of
+                the others nothing is said
+    larger      what is public then, of a sub-table that is safe with suppressed cells; by default it goes out whole
+    """
+    status, is_safe = state.status(subtable), True if larger else None
+    if larger is None:
+        if status is not Status.OPEN:
+            # public already, or it never will be
+            is_safe = None if status is Status.UNDECIDED else status.is_released
+            return Effect(subtable, status, is_safe, (), (), (0, 0), state.released.frontier, state.unreleasable, 0, 0)
+        if (verdict := judge.glance(state, subtable)) is not Verdict.UNDECIDED:
+            is_safe = verdict is Verdict.SAFE
+        larger = state.releasing(subtable)
+    left = None if candidates is None else [t for t in candidates if larger.status(t) is Status.OPEN]
+    found = judge.survey(larger, left, most)
+    new = larger.knowing(found.unreleasable)
+    count = new.count(Status.UNRELEASABLE) - state.count(Status.UNRELEASABLE)
+    parts = st.subsets(subtable, state.schema)
+    released = tuple(t for t in parts if t in new.released and t not in state.released)
+    return Effect(
+        subtable,
+        status,
+        is_safe,
+        tuple(sorted(released, key=lambda t: (-st.dimension(t), t))),
+        tuple(t for t in new.unreleasable if t not in state.unreleasable),
+        (len(released), count),
+        new.released.frontier,
+        new.unreleasable,
+        found.looked_at,
+        found.of,
+    )

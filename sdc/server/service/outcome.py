@@ -1,4 +1,4 @@
-"""The states of a request, what users see of each, the transitions between them, and what goes wrong.
+"""The states of a request, what users see of each, what leads to them, and what goes wrong; and replies.
 
 Every outcome, code and HTTP status of the server is in these tables, and nowhere else.
 """
@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from sdc.model.state import State
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Table
 
 Decided: TypeAlias = Literal["answered", "released", "refused", "pending"]
 Outcome: TypeAlias = Literal[
@@ -66,35 +70,24 @@ PUBLIC = ("answered", "released", "answered_in_part", "released_in_part")
 
 
 class Transition(Enum):
-    """What leads a request on: from where it may stand, where to, and why, in words for operators.
+    """What decides a request, what becomes of it, and why, in words for operators: `{}` is what the decision says."""
 
-    Each but the last six is an entry of the history. `{}` is what the decision itself says.
-    """
+    IS_PUBLIC = "answered", "it is public"
+    IS_KNOWN = "refused", "with it the criterion would be broken, which was known before"
+    WAITS = "waiting", "it waits for the next round"
+    OBJECTED = "refused", "{}"
+    SAFE = "released", "it is safe"
+    UNSAFE = "refused", "with it the criterion would be broken"
+    UNPROVEN = "undecided", "nothing proves it to be safe or unsafe"
+    HELD = "held", "drawn tables would let it out, but {}"
+    IS_PUBLIC_IN_PART = "answered_in_part", "it is public with suppressed cells"
+    SAFE_IN_PART = "released_in_part", "it is safe with suppressed cells, {}"
+    NOT_IN_PART = "refused", "it is released neither whole nor with suppressed cells: {}"
+    ROUND_HAS_IT = "answered", "it is public since this round"
+    ROUND_HAS_OTHERS = "refused", "this round released what serves more interest"
 
-    IS_PUBLIC = ("pending",), "answered", "it is public"
-    IS_KNOWN = ("pending",), "refused", "with it the criterion would be broken, which was known before"
-    WAITS = ("pending",), "waiting", "it waits for the next round"
-    OBJECTED = ("pending", "waiting"), "refused", "{}"
-    SAFE = ("pending", "waiting"), "released", "it is safe"
-    UNSAFE = ("pending", "waiting"), "refused", "with it the criterion would be broken"
-    UNPROVEN = ("pending", "waiting"), "undecided", "nothing proves it to be safe or unsafe"
-    HELD = ("pending", "waiting"), "held", "drawn tables would let it out, but {}"
-    IS_PUBLIC_IN_PART = ("pending", "waiting"), "answered_in_part", "it is public with suppressed cells"
-    SAFE_IN_PART = ("pending", "waiting"), "released_in_part", "it is safe with suppressed cells, {}"
-    NOT_IN_PART = ("pending", "waiting"), "refused", "it is released neither whole nor with suppressed cells: {}"
-    ROUND_HAS_IT = ("waiting",), "answered", "it is public since this round"
-    ROUND_HAS_OTHERS = ("waiting",), "refused", "this round released what serves more interest"
-
-    # without an entry but the request's own
-    STORED = (), "pending", "it is in the history, and only then answered"
-    LOOKED_INTO = ("pending",), "pending", "nothing proves it at once, and it is looked into for longer"
-    OVERTAKEN = ("pending",), "pending", "something was released meanwhile, and it is decided again"
-    FAILED = ("pending",), "pending", "it could not be decided, or that not be stored, and it is tried again"
-    LEFT = ("pending",), "pending", "its server ended, and another or the next start takes it up"
-    NOT_HELD = ("waiting",), "waiting", "the round could not be decided or stored, and is to be held again"
-
-    def __init__(self, before: tuple[RequestState, ...], after: RequestState, why: str) -> None:
-        self.before, self.after, self.why = before, after, why
+    def __init__(self, after: RequestState, why: str) -> None:
+        self.after, self.why = after, why
 
 
 PROBLEMS: Mapping[str, int] = {
@@ -129,3 +122,115 @@ PROBLEMS: Mapping[str, int] = {
     "unavailable": 503,
 }
 """The codes of answers that are none, with their HTTP status; the request then stands where it stood, or nowhere."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer to a user; nothing in it depends on what is confidential, except whether it was released.
+
+    decision, code, message  as in `outcome`
+    projection  of a request that is not answered the largest parts of it that are public, which can be had
+    job         the number under which its user asks again, of one that is pending
+    in_part     whether it would have been taken with suppressed cells
+    """
+
+    decision: Decided
+    code: str
+    message: str
+    sub_table: SubTable
+    version: int
+    projection: tuple[SubTable, ...] = ()
+    job: int | None = None
+    in_part: bool = False
+
+    @staticmethod
+    def to(request: Request, state: State) -> Reply:
+        """The answer to a request now."""
+        subtable, decision = request.sub_table, request.decision
+        parts = () if decision in PUBLIC else state.projection(subtable)
+        job = request.own if decision == "pending" else None
+        shown = decision, request.code, request.message
+        return Reply(*shown, subtable, state.version, parts, job, request.in_part)
+
+    @staticmethod
+    def not_released(subtable: SubTable, state: State, message: str = NOT_RELEASED) -> Reply:
+        """The same whether it was refused, is undecided, or was never asked for."""
+        shown = PUBLIC_STATES["refused"]
+        return Reply(shown.decision, shown.code, message, subtable, state.version, state.projection(subtable))
+
+    @property
+    def status(self) -> int:
+        """Of an HTTP answer with it."""
+        return next(shown.status for shown in PUBLIC_STATES.values() if shown.code == self.code)
+
+
+@dataclass(frozen=True, eq=False)
+class SuppressedAnswer:
+    """What is public of a suppressed table.
+
+    marginal  its published cells, with their exact counts; suppressed  (n, axes) those that are not
+    within    public marginals over fewer of its axes, which tell totals
+    records   N
+    """
+
+    marginal: Table
+    suppressed: Codes
+    within: tuple[Table, ...]
+    records: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request and what became of it, as its user may see it; `decided` is None while it is pending.
+
+    number   of its entry in the history, for operators: numbers between two of a user's tell what happened meanwhile
+    own      1, 2, 3, ... of the requests of its owner, who knows it by this
+    owner    the user, or `public/VISITOR`
+    in_part  whether it accepts suppressed cells where it does not go out whole
+    """
+
+    number: int
+    own: int
+    at: str
+    owner: str
+    sub_table: SubTable
+    decision: Decided
+    code: str
+    message: str
+    version: int
+    in_part: bool = False
+
+    @property
+    def who(self) -> str:
+        """The user; all visitors are `public`."""
+        return self.owner.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Why a request was decided as it was; for operators and auditors alone.
+
+    rule     that decided; verdict  of the criterion, where it was asked; min_width  (lo, hi)
+    witness  the cell that shows it: {"cell": {"A": "no"}, "count": 1, "outer": [0, 2], "inner": [1, 1]}
+    """
+
+    request: Request
+    rule: str
+    why: str
+    verdict: str | None
+    min_width: tuple[int, int] | None
+    witness: dict[str, Any] | None
+    milliseconds: float
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The frontiers and suppressed tables at one version, with the size of R(t); `cause` is what was released."""
+
+    version: int
+    at: str
+    cause: SubTable | None
+    released: tuple[SubTable, ...]
+    unreleasable: tuple[SubTable, ...]
+    sub_tables: int
+    suppressed_tables: tuple[SubTable, ...] = ()

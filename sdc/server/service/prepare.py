@@ -26,8 +26,8 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Effort
 from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
+from sdc.server.service.history import levels_of
 from sdc.server.service.judge import Judge, one_way, surveyed
-from sdc.server.service.levels import levels_of
 from sdc.server.service.rules import rules_of
 from sdc.server.service.workers import Bench
 from sdc.stages.build import Build
@@ -63,17 +63,14 @@ def server_of(build: Build) -> ServerConfig:
     ConfigError where the build's settings make no server.
     """
     build.config.require("server")
-    if (start := (build.config.server or ServerConfig()).start) not in (ONE_WAY, TOTAL):
-        _require_known(start)
-    return build.config.server or ServerConfig()
-
-
-def _require_known(start: str) -> None:
-    """ConfigError where more is public of a run than its release, which a server would not know."""
-    path = Path(start, MANIFEST)
-    asked = BuildConfig.model_validate(read_json(path)["config"]).asked if path.is_file() else ()
-    if said := "; ".join(refusals(["server", *(name for name in (*BEFORE, WEIGHT) if name in asked)])):
-        raise ConfigError(f"server.start = {start!r}: {said}")
+    server = build.config.server or ServerConfig()
+    path = Path(server.start, MANIFEST)
+    if server.start not in (ONE_WAY, TOTAL) and path.is_file():
+        # more may be public of a run than its release, which a server would not know
+        asked = BuildConfig.model_validate(read_json(path)["config"]).asked
+        if said := "; ".join(refusals(["server", *(name for name in (*BEFORE, WEIGHT) if name in asked)])):
+            raise ConfigError(f"server.start = {server.start!r}: {said}")
+    return server
 
 
 def folder_of(build: Build) -> RunFolder:

@@ -12,10 +12,10 @@ from sdc.model.release import Release
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
-from sdc.server.service.decision import BY_CRITERION, Decider, Decision, Past
+from sdc.server.service.decision import BY_CRITERION, Decider, Decision
 from sdc.server.service.judge import DownSet, Judge
 from sdc.server.service.outcome import Transition
-from sdc.server.service.rules import Batch
+from sdc.server.service.rules import Batch, Past
 from sdc.utility.measures import Weights
 
 MOST_TRIED = 12  # sub-tables of a small table, of which every safe set is tried
@@ -34,13 +34,10 @@ def round_of(
 ) -> tuple[SubTable, ...]:
     """What a round releases, in order; nothing that still waits could be released with it.
 
-    Served is the interest in all that is then public: of each sub-table how often it was asked for, times its value.
-    Of a small table the set is the best there is, and of those that are as good the one that makes the fewest
-    sub-tables unreleasable. Else sub-tables are taken by interest for each other one that they stop, and those left out
-    are tried first for once. The judge that is given learns nothing and releases nothing.
-
-    waiting  how often each sub-table was asked for
-    seconds  what one question to the criterion may take, in seconds of a reference core
+    Served is the interest in all that is then public: how often each sub-table was asked for (`waiting`), times its
+    value. Of a small table the set is the best there is, and among those the one that makes the fewest sub-tables
+    unreleasable. Else sub-tables are taken by interest for each other one that they stop, and those left out are tried
+    first for once. The judge learns nothing; one question to it takes `seconds` of a reference core.
     """
     values = weights or Weights.equal(len(state.schema))
     are_open = {t: n for t, n in waiting.items() if state.status(t) is Status.OPEN}
@@ -57,8 +54,6 @@ def decide_round(
 
     Each of `waiting` is a sub-table, who asks, and whether they accept suppressed cells. Its place comes with its
     decision, which follows from those before it. What stands beside batch may object to what is public by then.
-
-    seconds  what one question to choose by may take
     """
     at_once = replace(decider, rules=tuple(rule for rule in decider.rules if not isinstance(rule, Batch)))
     interest = Counter(subtable for subtable, _, _ in waiting)

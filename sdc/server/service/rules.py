@@ -1,17 +1,17 @@
 """Release rules: what is refused although the criterion would let it out, each a small object with a name.
 
-The criterion decides last and alone whether a release is safe: *myopic*, the first rule of [KDSF] section 4. The other
-rules refuse more than it does. Those that look at nothing but what is public are asked before it, and `batch` too,
-which lets requests wait; those that weigh what a release would make unreleasable are asked after it.
+The criterion decides last and alone whether a release is safe: *myopic*, the first rule of [KDSF] section 4. Rules that
+look at nothing but what is public, and `batch`, which lets requests wait, come before it; the others after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from sdc.config.release import SimulatableConfig
 from sdc.config.server import (
     LimitUnreleasableConfig,
     OneStepConfig,
@@ -23,12 +23,20 @@ from sdc.config.server import (
 )
 from sdc.model import subtable as st
 from sdc.model.graph import decompose
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
-from sdc.server.service.effect import Effect
+from sdc.model.suppressed_table import SuppressedTable
+from sdc.model.table import Table
+from sdc.risk.effort import Effort
+from sdc.risk.evaluator import RiskEvaluator
+from sdc.search.simulatable import SimulatableSearch
+from sdc.server.service.judge import Effect, Judge, effect_of
 from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED
+from sdc.utility.halvings import Halvings
+from sdc.utility.measures import Weights, weighted_sub_tables
 
 MYOPIC = "myopic"
 UNSAFE = "with all that was released before it might tell too much"
@@ -36,29 +44,58 @@ FEWER = "of one variable fewer"
 FEWER_OR_COARSER = "just below it (one variable at its next coarser level, or left out where it has none)"
 
 
+@dataclass(frozen=True)
+class Past:
+    """What was asked and caused so far, as far as rules look at it.
+
+    first  sub-tables that were public when the server began
+    """
+
+    first: int
+    interest: Mapping[SubTable, int] = field(default_factory=Counter)
+    caused: Mapping[str, int] = field(default_factory=Counter)
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """A request for what is not released, as the rules see it.
 
-    first      how many sub-tables were public when the server began
-    interest   of each sub-table, how often it was asked for
-    caused     of each user, how many sub-tables are public because of their requests
-    effect     what releasing it would do, found when it is first asked for
-    breaking   how many tables drawn given what is public would break the criterion with a larger release
-    weight     what is worth that would newly be public
-    gain       by how much the sub-table reduces the error of a reconstruction, in halvings
+    suppressed  the suppressed table that it would be answered with; None if it would go out whole
     """
 
+    judge: Judge
     state: State
     sub_table: SubTable
     who: str
-    first: int
-    interest: Mapping[SubTable, int]
-    caused: Mapping[str, int]
-    effect: Callable[[], Effect]
-    breaking: Callable[[SimulatableConfig, Release, Release], int]
-    weight: Callable[[], float]
-    gain: Callable[[], float]
+    past: Past
+    weights: Weights | None = None
+    suppressed: SuppressedTable | None = None
+
+    @cached_property
+    def effect(self) -> Effect:
+        """What releasing it would do."""
+        larger = None if self.suppressed is None else self.state.answering(self.suppressed)
+        return effect_of(self.judge, self.state, self.sub_table, larger=larger)
+
+    @property
+    def weight(self) -> float:
+        """What is worth that would newly be public; of a suppressed table as much as is shown of its cells."""
+        schema = self.state.schema
+        weights = self.weights or Weights.equal(len(schema))
+        if self.suppressed is not None:
+            shown = 1 - len(self.suppressed.suppressed) / st.cells(self.sub_table, schema)
+            return shown * float(weights.of_sub_table(self.sub_table, schema))
+        return weighted_sub_tables(self.larger, weights, schema) - weighted_sub_tables(
+            self.state.released, weights, schema
+        )
+
+    @property
+    def gain(self) -> float:
+        """By how much it reduces the error of a reconstruction, in halvings; a suppressed table counts for nothing."""
+        if self.suppressed is not None:
+            return 0.0
+        value = _halvings(self.judge.table, self.judge.known.plus(self.state.released))
+        return value.of(Release.of([self.sub_table]))
 
     @property
     def larger(self) -> Release:
@@ -85,6 +122,12 @@ class Rule:
         raise NotImplementedError
 
 
+@lru_cache(maxsize=1)
+def _halvings(table: Table, known: Knowledge) -> Halvings:
+    """The value of what may be released next: what is public already is reconstructed once."""
+    return Halvings(table, known)
+
+
 SUPPRESSED, KEPT, REVEALED = "suppressed", "kept", "revealed"
 """What a history says first of suppressed tables that it answers: whether what contains one may be released later."""
 
@@ -97,10 +140,8 @@ def reveals(about: Mapping[str, Any]) -> bool:
 class OneStep(Rule):
     """Only what is one step from R(t) ([KDSF] section 4, [CACM]): it has one variable more than something public.
 
-    Of an axis with levels a step goes to a next finer one.
-
-    No dead ends: of what is not public the smallest parts are always one step away, so that whatever the criterion
-    lets out is reached, in any order that goes up.
+    Of an axis with levels a step goes to a next finer one. There are no dead ends: the smallest parts of what is not
+    public are always one step away.
     """
 
     name = "one_step"
@@ -149,7 +190,7 @@ class LimitUnreleasable(Rule):
     refusal = "with it too many others could not be released any more"
 
     def objection(self, question: Question) -> str | None:
-        effect = question.effect()
+        effect = question.effect
         newly, open_ = effect.newly[1], question.state.count(Status.OPEN)
         if not effect.is_complete:
             # what was not looked at may be unreleasable: the rule cannot be said to hold
@@ -171,11 +212,11 @@ class Value(Rule):
     refusal = "it is worth too little for what could not be released any more"
 
     def objection(self, question: Question) -> str | None:
-        asked = sum(n for t, n in question.interest.items() if st.is_within(question.sub_table, t))
-        worth, least = question.weight() + self.config.interest * asked, self.config.least
+        asked = sum(n for t, n in question.past.interest.items() if st.is_within(question.sub_table, t))
+        worth, least = question.weight + self.config.interest * asked, self.config.least
         if self.config.reconstruction:
-            worth += self.config.reconstruction * question.gain()
-        effect = question.effect()
+            worth += self.config.reconstruction * question.gain
+        effect = question.effect
         price = max(1, effect.newly[1] + effect.of - effect.looked_at)
         if worth >= least * price:
             return None
@@ -193,8 +234,8 @@ class Share(Rule):
         schema = question.state.schema
         larger = question.larger.sub_tables(schema)
         newly = larger - question.state.released.sub_tables(schema)
-        caused = question.caused.get(question.who, 0) + newly
-        grown = larger - question.first
+        caused = question.past.caused.get(question.who, 0) + newly
+        grown = larger - question.past.first
         most = self.config.most
         if caused <= max(self.config.free, most * grown):
             return None
@@ -229,7 +270,9 @@ class Simulatable(Rule):
             return "some public tables have suppressed cells, and beside these tables are not drawn"
         if decompose(question.larger, len(question.state.schema)) is None:
             return "with it the release is not decomposable, and tables could not be drawn any more"
-        breaking = question.breaking(self.config, question.state.released, question.larger)
+        judge = question.judge
+        evaluator = RiskEvaluator(judge.table, judge.known, judge.criteria, effort=Effort())
+        breaking = SimulatableSearch(evaluator, self.config).breaking(question.state.released, question.larger)
         if breaking <= self.config.most:
             return None
         return f"more than {self.config.most} of {self.config.draws} drawn tables would break the criterion"
@@ -258,7 +301,7 @@ def is_of_another_rule(by: str, released: Release, subtable: SubTable, schema: S
 def refusal_message(by: str, rules: Collection[str], schema: Schema, *, in_part: bool = False) -> str:
     """The public sentence on a refusal by one of the rules of a server, also for one that accepts suppressed cells.
 
-    The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
+    Only a rule that looks at nothing but what is public gives its own reason. The criterion and the others have one
     sentence together: which of them it was would reveal something of the table.
     """
     own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -23,14 +23,11 @@ from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.server.service.deciding import Deciding, fault_of
-from sdc.server.service.effect import Effect
-from sdc.server.service.intake import Arrival, Intake, Queue, promised
-from sdc.server.service.log import RequestLog
-from sdc.server.service.outcome import Transition
+from sdc.server.service.history import DECISION, STARTED, RequestLog, finding_facts
+from sdc.server.service.judge import Effect
+from sdc.server.service.outcome import Explained, Moment, Reply, Request, SuppressedAnswer, Transition
 from sdc.server.service.prepare import keep_evidence, prepared, server_of
-from sdc.server.service.projection import DECISION, STARTED, finding_facts
 from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
-from sdc.server.service.views import Explained, Moment, Reply, Request, SuppressedAnswer
 from sdc.server.service.workers import Seat, Worker
 from sdc.stages.build import Build
 from sdc.stages.table import check_labels
@@ -42,9 +39,7 @@ MOST_IN_EFFECTS = 20  # variables, of which effects are computed
 class Service:
     """The query service over a history, which says what is public; nothing is answered that is not stored.
 
-    Two threads: one logs requests as they come, many in one turn, and answers what is public already; the other
-    decides the rest in their order. A decision is answered one `slot` after the request came, whatever it is and
-    why; one that is not stored by then is pending. All but `ask`, `effect` and `round` answer at once.
+    Requests are logged and decided by `Deciding`. All but `ask`, `effect` and `round` answer at once.
 
     ChainUnavailableError from anything where the database is down or read-only.
     """
@@ -66,28 +61,18 @@ class Service:
         self.rules = (*(rule.name for rule in rules), MYOPIC)
         self.log, self._table = RequestLog(history, table.schema, table.total), table
         self.log.begin(first)
-        self._waiting = Queue(self.log, slot)
-        self._decider, self._certifier, self._effects = map(begin, (False, True, False))
-        self.deciding = Deciding(self.log, self._waiting, self._decider, self._certifier, keep)
-        self._intake = Intake(self.log, rules, self._waiting, self.deciding.take)
+        decider, certifier, self._effects = map(begin, (False, True, False))
+        self.deciding = Deciding(self.log, rules, slot, decider, certifier, keep)
         # before it listens; if one fails, the requests that need it say so
-        wait([worker.warm(self.state.released) for worker in (self._decider, self._effects)])
-        for number in self.log.projection.pending:
-            self.deciding.take(number)
-        self._intake.start()
+        wait([worker.warm(self.state.released) for worker in (decider, self._effects)])
         self.deciding.start()
 
     def close(self) -> None:
         """Ends when what is being decided is stored; what waits is decided after the next start."""
         self.deciding.end()
-        self._intake.end()
-        self.deciding.join()
-        self._intake.join()
-        self._waiting.end()
-        self.deciding.keep_evidence()
-        self._decider.close()
+        self.deciding.decider.close()
         # what these find is not waited for
-        self._certifier.end()
+        self.deciding.certifier.end()
         self._effects.end()
         self.log.history.close()
 
@@ -105,7 +90,7 @@ class Service:
 
         in_part  it accepts suppressed cells where it does not go out whole; not where rules let only draws decide
         """
-        return self._intake.take(Arrival(self.schema.levels.closed(subtable), who, in_part))
+        return self.deciding.ask(self.schema.levels.closed(subtable), who, in_part=in_part)
 
     def reply_to(self, own: int, who: str) -> Reply | None:
         """What became of a request of this user; None where there is none of that number."""
@@ -113,7 +98,7 @@ class Service:
         if request is not None and request.decision == "pending":
             self.log.refresh_now_and_then()
             request = self.log.own_request(own, who)
-        return None if request is None else self._waiting.reply(request)
+        return None if request is None else Reply.to(request, self.state)
 
     def marginal(self, subtable: SubTable) -> Table | None:
         """The exact marginal of a released sub-table; None of any other."""
@@ -159,11 +144,13 @@ class Service:
 
     def _found_now(self, subtable: SubTable) -> dict[str, Any]:
         """Verdict, bounds and cell beside what is public now; nothing if they are not found in time."""
-        try:
-            finding = self._effects.ask(Seat.find, self.state, subtable).result(FIND_SECONDS)
-        except (BrokenProcessPool, TimeoutError):
-            return {}
-        return finding_facts(finding, self.schema)
+        found = None
+        with suppress(BrokenProcessPool, TimeoutError):
+            found = self._effects.ask(Seat.find, self.state, subtable)
+            return finding_facts(found.result(FIND_SECONDS), self.schema)
+        if found:
+            found.cancel()  # if nobody has begun it
+        return {}
 
     def moments(self) -> list[Moment]:
         """The frontiers over time, the one of version t at place t."""
@@ -173,9 +160,7 @@ class Service:
 
     def round(self) -> Future[int]:
         """Decides what waits for a round, together; the future is the number of requests that were decided."""
-        held: Future[int] = promised()
-        self.deciding.take_round(held)
-        return held
+        return self.deciding.round()
 
     def effect(self, subtable: SubTable) -> Future[Effect]:
         """What releasing a sub-table of up to 20 variables would do; ReleaseError beyond."""

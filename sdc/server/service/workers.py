@@ -1,7 +1,6 @@
 """Processes that judge for a server, each with the table: one decides, one certifies, one shows effects.
 
-What they compute would hold up every answer in the server's own process. Of a small table, where a question takes a
-millisecond, they are threads.
+Of a small table, where a question takes a millisecond, they are threads.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,11 +35,10 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.verdict import Verdict
-from sdc.server.service.decision import Decider, Decision, Past
-from sdc.server.service.effect import Effect, effect_of
-from sdc.server.service.judge import Finding, FoundSuppression, Judge
+from sdc.server.service.decision import Decider, Decision
+from sdc.server.service.judge import Effect, Finding, FoundSuppression, Judge, effect_of
 from sdc.server.service.rounds import decide_round
-from sdc.server.service.rules import Rule, Simulatable
+from sdc.server.service.rules import Past, Rule, Simulatable
 from sdc.spawned import without_main_script
 from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table
@@ -174,10 +173,10 @@ def _begin(bench: Bench, is_patient: bool) -> None:
     _seat = Seat(bench)
 
 
-def _call(name: str, *args: Any) -> Any:
+def _call(method: Callable[..., Answer], *args: Any) -> Answer:
     if _seat is None:
         raise RuntimeError("the worker has no table")
-    return getattr(_seat, name)(*args)
+    return method(_seat, *args)
 
 
 class Worker:
@@ -195,17 +194,14 @@ class Worker:
     def ask(self, method: Callable[..., Answer], *args: Any) -> Future[Answer]:
         """The future of a method of `Seat` with these arguments; BrokenProcessPool where the process died of it."""
         # else two threads that find it dead start one each
+        call = partial(_call, method) if self._seat is None else partial(method, self._seat)
         with self._lock, without_main_script():
-            if self._pool is None:
-                self._pool = self._start()
+            self._pool = self._pool or self._start()
             try:
-                return self._submit(self._pool, method.__name__, args)
+                return self._pool.submit(call, *args)
             except BrokenProcessPool:
                 self._pool = self._start()
-                return self._submit(self._pool, method.__name__, args)
-
-    def _submit(self, pool: Pool, name: str, args: tuple[Any, ...]) -> Future[Any]:
-        return pool.submit(_call, name, *args) if self._seat is None else pool.submit(getattr(self._seat, name), *args)
+                return self._pool.submit(call, *args)
 
     def _start(self) -> Pool:
         if self._seat is not None:

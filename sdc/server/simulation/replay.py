@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from sdc.model.table import Table
 from sdc.record.entry import OPENED, Entry
 from sdc.risk.criteria import Criteria
 from sdc.server.service.decision import Decider
+from sdc.server.service.history import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.judge import Judge, surveyed
-from sdc.server.service.projection import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.rules import reveals, rules_of
 from sdc.server.simulation.run import rule_sets_of
-from sdc.server.simulation.simulation import Request, StreamResult, simulate_stream
+from sdc.server.simulation.simulation import Request, simulate_stream
 from sdc.stages.resolved import ResolvedInput
 from sdc.storage.run_folder import write_json
 from sdc.utility.measures import Weights
@@ -121,35 +121,37 @@ def replays(subject: HistoryInput, rules: str, entries: Iterable[Entry]) -> dict
     for name, configs in rule_sets.items():
         decider = Decider(judge.anew(), rules_of(configs), subject.server.seconds, weights=subject.weights)
         one = simulate_stream(decider, first, lambda k, _: past.requests[k], len(past.requests), past.in_part)
-        found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **_facts(one, subject.table.schema)}
+        own = _facts(one.released, one.unreleasable, one.outcomes, one.frontier, one.in_part, first.schema)
+        found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **own}
+    released = [state.released.sub_tables(state.schema) for state in past.states]
+    unreleasable = [state.count(Status.UNRELEASABLE) for state in past.states]
+    frontier = past.states[-1].released.frontier
     return {
         "requests": len(past.requests),
         "users": len({who for _, who in past.requests}),
         **subject.criteria.facts,
-        "as_it_was": {
-            "released": [state.released.sub_tables(state.schema) for state in past.states],
-            "unreleasable": [state.count(Status.UNRELEASABLE) for state in past.states],
-            "outcomes": dict(sorted(Counter(past.outcomes).items())),
-            "frontier": [st.names(t, subject.table.schema) for t in past.states[-1].released.frontier],
-            **_suppressed(past.got_part, subject.table.schema),
-        },
+        "as_it_was": _facts(released, unreleasable, past.outcomes, frontier, past.got_part, first.schema),
         "as_it_would_have_been": found,
     }
 
 
-def _facts(one: StreamResult, schema: Schema) -> dict[str, Any]:
+def _facts(
+    released: Iterable[int],
+    unreleasable: Iterable[int],
+    outcomes: Iterable[str],
+    frontier: Iterable[SubTable],
+    suppressed: Iterable[SubTable],
+    schema: Schema,
+) -> dict[str, Any]:
+    named = [st.names(t, schema) for t in suppressed]
     return {
-        "released": list(one.released),
-        "unreleasable": list(one.unreleasable),
-        "outcomes": dict(sorted(Counter(one.outcomes).items())),
-        "frontier": [st.names(t, schema) for t in one.frontier],
-        **_suppressed(one.in_part, schema),
+        "released": list(released),
+        "unreleasable": list(unreleasable),
+        "outcomes": dict(sorted(Counter(outcomes).items())),
+        "frontier": [st.names(t, schema) for t in frontier],
+        # by their old key too, for one release
+        **dict.fromkeys(("suppressed_tables", "in_part"), named),
     }
-
-
-def _suppressed(tables: Sequence[SubTable], schema: Schema) -> dict[str, list[list[str]]]:
-    """The suppressed tables; by their old key too, for one release."""
-    return {key: [st.names(t, schema) for t in tables] for key in ("suppressed_tables", "in_part")}
 
 
 def replay_into(folder: Path, subject: HistoryInput, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
-from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.decision import Decider, Decision
 from sdc.server.service.judge import Judge
 from sdc.server.service.outcome import PUBLIC, RequestState, Transition
 from sdc.server.service.rounds import decide_round
-from sdc.server.service.rules import Batch, Rule
+from sdc.server.service.rules import Batch, Past, Rule
 from sdc.utility.measures import Weights
 
 ROUND = 10  # requests after which a round of the rule batch comes
@@ -42,13 +42,11 @@ Kind: TypeAlias = Literal["uniform", "popular", "greedy-user", "listed"]
 
 @dataclass(frozen=True)
 class Queries:
-    """How requests are drawn.
+    """How requests are drawn, of a stream of this length by so many users, each of whom asks as often.
 
-    kind    uniform: any sub-table of a variable or more; popular: some far more often than others, those of few
-            variables first; greedy-user: every other request is of one user, who asks for the parents of what is
-            public, the largest first, and the others are popular; listed: those given
-    users   who ask, each as often as the other
-    length  requests of a stream
+    uniform: any sub-table of a variable or more; popular: some far more often, those of few variables first;
+    greedy-user: every other request is of one user, who asks for the parents of what is public, the largest first, and
+    the others are popular; listed: those given
     """
 
     kind: Kind
@@ -127,7 +125,7 @@ class _Greedy:
 # Courses
 
 
-@dataclass(frozen=True)
+@dataclass
 class Made:
     """A request, whether it accepts suppressed cells, and what became of it."""
 
@@ -139,11 +137,9 @@ class Made:
 
 @dataclass(frozen=True)
 class StreamResult:
-    """What became of the requests of one stream.
+    """What became of the requests of one stream: `outcomes`, `rules` that decided, and `who` asked.
 
     released, unreleasable  (requests + 1,) how many sub-tables are so before any request, and after each
-    outcomes, rules         of each request, and the rule that decided
-    who                     asked
     in_part                 what is public with suppressed cells at last
     """
 
@@ -210,9 +206,7 @@ def made_requests(
         caused[who] += _grown(state, decision.state)
         state = decision.state
         if waits and (k % ROUND == ROUND - 1 or k == length - 1):
-            first = k - k % ROUND
-            made[first:], more = _round(decider, made[first:], past)
-            caused.update(more)
+            caused.update(_hold_round(decider, made[k - k % ROUND :], past))
             state = made[-1].decision.state
     return made, dict(caused)
 
@@ -222,22 +216,21 @@ def _grown(before: State, after: State) -> int:
     return 0 if after is before else after.released.sub_tables(schema) - before.released.sub_tables(schema)
 
 
-def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Made], Counter[str]]:
-    """The requests since the last round, of which those that waited are decided now; and what each user caused."""
+def _hold_round(decider: Decider, made: Sequence[Made], past: Past) -> Counter[str]:
+    """Decides the requests since the last round that wait; what each user caused."""
     before = state = made[-1].decision.state
-    waiting = [k for k, one in enumerate(made) if one.decision.outcome == "waiting"]
-    asked = [(made[k].sub_table, made[k].who, made[k].in_part) for k in waiting]
-    decisions, caused = [one.decision for one in made], Counter[str]()
+    waiting = [one for one in made if one.decision.outcome == "waiting"]
+    asked, caused = [(one.sub_table, one.who, one.in_part) for one in waiting], Counter[str]()
     for place, decision in decide_round(decider, before, past, asked, decider.seconds):
-        caused[asked[place][1]] += _grown(state, decision.state)
+        caused[waiting[place].who] += _grown(state, decision.state)
         state = decision.state
         # what is released by a round is its choice
-        is_out = decision.transition is Transition.SAFE
-        decisions[waiting[place]] = replace(decision, rule=Batch.name) if is_out else decision
+        rule = Batch.name if decision.transition is Transition.SAFE else decision.rule
+        waiting[place].decision = replace(decision, rule=rule)
     # what is public changes with the last of them
-    states = [before] * (len(made) - 1) + [state]
-    ends = (replace(decision, state=now, finding=None) for decision, now in zip(decisions, states, strict=True))
-    return [replace(one, decision=end) for one, end in zip(made, ends, strict=True)], caused
+    for one in made:
+        one.decision = replace(one.decision, state=state if one is made[-1] else before, finding=None)
+    return caused
 
 
 # Units of work

@@ -19,12 +19,10 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from sdc.config.server import ServerConfig, UserConfig
 from sdc.events import PROBLEM, SERVER, emit, for_this_user
-from sdc.model.errors import SdcError
 from sdc.record.chain import Chain
 from sdc.record.database import Use
-from sdc.server.service.log import RequestLog
-from sdc.server.service.outcome import PROBLEMS
-from sdc.server.service.projection import owner_of
+from sdc.server.service.history import RequestLog, owner_of
+from sdc.server.web.problems import Problem
 
 Role: TypeAlias = Literal["user", "operator", "auditor"]
 KEY, REVOKED, LOGGED_OUT = "key", "key_revoked", "logged_out"
@@ -40,14 +38,6 @@ FORM_SECONDS, SESSION_SECONDS = 3600, 12 * 3600
 MOST_CALLERS = 10_000  # of whom it is remembered how often they asked
 
 Store = Callable[[str, str, str, Mapping[str, Any]], Any]
-
-
-class AccessError(SdcError):
-    """Somebody who may not; `code` is what the API calls it, and `status` that of HTTP."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.status = code, PROBLEMS[code]
 
 
 @dataclass(frozen=True)
@@ -126,21 +116,25 @@ class Access:
         """All keys that are not revoked, expired ones and those of unknown users included."""
         return list(self._keys.values())
 
-    def last_expiry(self, user: str) -> datetime | None:
-        """When the last key of a user expires; None if there is none."""
-        return max((key.expires for key in self.listed() if key.user == user), default=None)
+    def expiries(self) -> dict[str, datetime]:
+        """When the last key of each user of the config expires, of those who have one."""
+        ends: dict[str, datetime] = {}
+        for key in self.listed():
+            if key.user in self.settings.accounts:
+                ends[key.user] = max(key.expires, ends.get(key.user, key.expires))
+        return ends
 
     def without_key(self, now: datetime) -> list[str]:
         """The users of the config who have no valid key."""
-        return [user for user in self.settings.accounts if (end := self.last_expiry(user)) is None or end <= now]
+        ends = self.expiries()
+        return [user for user in self.settings.accounts if ends.get(user, now) <= now]
 
     def expiring(self, now: datetime) -> dict[str, datetime]:
         """The users of the config whose last key expires within 30 days, with the time."""
-        ends = {user: self.last_expiry(user) for user in self.settings.accounts}
-        return {user: end for user, end in ends.items() if end and now < end <= now + timedelta(days=NOTICE_DAYS)}
+        return {user: end for user, end in self.expiries().items() if now < end <= now + timedelta(days=NOTICE_DAYS)}
 
     def new_key(self, user: str, now: datetime, days: int | None = None, by: str = "") -> str:
-        """Make a key, shown this once; AccessError for a user that the config does not have.
+        """Make a key, shown this once; Problem for a user that the config does not have.
 
         days  until it expires; by default the config's
         """
@@ -154,10 +148,10 @@ class Access:
         return key
 
     def account(self, user: str) -> UserConfig:
-        """A user of the config; AccessError if there is none of the name."""
+        """A user of the config; Problem if there is none of the name."""
         if user not in self.settings.accounts:
             there = ", ".join(self.settings.accounts)
-            raise AccessError("unknown-user", f"server.users has no {user[:64]!r}, only {there}; add the user there")
+            raise Problem("unknown-user", f"server.users has no {user[:64]!r}, only {there}; add the user there")
         return self.settings.accounts[user]
 
     def revoke(self, number: str, by: str) -> bool:
@@ -169,7 +163,7 @@ class Access:
         return True
 
     def by_key(self, key: str, now: datetime) -> User:
-        """The user of a key; AccessError, the same for every reason."""
+        """The user of a key; Problem, the same for every reason."""
         number = key.split("_")[1] if KEY_PATTERN.fullmatch(key) else ""
         found = self._keys.get(number)
         # always compared, so that the time does not reveal which numbers exist
@@ -179,7 +173,7 @@ class Access:
         return self.by_number(number, now)
 
     def by_number(self, number: str, now: datetime) -> User:
-        """The user of a key's number; AccessError if it has expired or was revoked, or the config has no such user."""
+        """The user of a key's number; Problem if it has expired or was revoked, or the config has no such user."""
         found = self._keys.get(number)
         user = None if found is None or found.expires <= now else self.settings.accounts.get(found.user)
         if user is None:
@@ -187,7 +181,7 @@ class Access:
         return User(user.name, user.role, key=number)
 
     def by_session(self, session: Session, now: datetime) -> User:
-        """The user of a session; AccessError if they logged out, or as `by_number`."""
+        """The user of a session; Problem if they logged out, or as `by_number`."""
         if session.name in self._logged_out:
             raise _not_valid()
         return self.by_number(session.key, now)
@@ -196,21 +190,23 @@ class Access:
         """End a session, on all servers of the history."""
         body = {"session": session.name, "expires": (now + timedelta(seconds=SESSION_SECONDS)).isoformat()}
         self.store(LOGGED_OUT, user, user, body)
-        self._logged_out = {name: end for name, end in self._logged_out.items() if end > now}
         self.apply(LOGGED_OUT, body)
+        # in place: other sessions may end meanwhile
+        for name in [name for name, end in list(self._logged_out.items()) if end <= now]:
+            self._logged_out.pop(name, None)
 
     def by_proxy(self, name: str) -> User:
-        """Whom a proxy has authenticated, with the role that the settings give them; AccessError where it is nobody."""
+        """Whom a proxy has authenticated, with the role that the settings give them; Problem where it is nobody."""
         if not re.fullmatch(NAME, name, re.ASCII) or name.endswith("\n"):
             text = "the proxy names nobody who may ask: one name of letters, digits and . _ @ -, at most 64"
-            raise AccessError("unauthorised", text)
+            raise Problem("unauthorised", text)
         account = self.settings.accounts.get(name)
         return User(name, account.role if account and self.settings.users else "user")
 
     def anybody(self) -> User:
-        """Who has no key; AccessError where the settings do not let them in."""
+        """Who has no key; Problem where the settings do not let them in."""
         if not self.settings.is_public:
-            raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`, or log in")
+            raise Problem("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`, or log in")
         return User(PUBLIC, is_public=True)
 
 
@@ -272,8 +268,8 @@ def visitor_of(cookie: str) -> str:
     return _digest(cookie)[:16]
 
 
-def _not_valid() -> AccessError:
-    return AccessError("unauthorised", "this key is not valid here; ask the operator for one")
+def _not_valid() -> Problem:
+    return Problem("unauthorised", "this key is not valid here; ask the operator for one")
 
 
 def _digest(key: str) -> str:
@@ -281,9 +277,9 @@ def _digest(key: str) -> str:
 
 
 def require_operator(user: User, *, changes: bool = False) -> None:
-    """AccessError where they may not look, or not change anything."""
+    """Problem where they may not look, or not change anything."""
     if not user.may_look or (changes and user.role != "operator"):
-        raise AccessError("forbidden", "this is for operators of this server; use an operator's key")
+        raise Problem("forbidden", "this is for operators of this server; use an operator's key")
 
 
 class Signed:
@@ -309,14 +305,14 @@ class Signed:
         return str(self._forms.dumps(_digest(browser)[:32]))
 
     def check_form(self, token: str, browser: str) -> None:
-        """AccessError where the form is not one that this browser got, or has expired."""
+        """Problem where the form is not one that this browser got, or has expired."""
         try:
             made_for = self._forms.loads(token, max_age=FORM_SECONDS)
         except (BadSignature, ValueError, TypeError):
             made_for = ""
         # the form of no browser would be everybody's
         if not browser or not hmac.compare_digest(str(made_for).encode(), _digest(browser)[:32].encode()):
-            raise AccessError("form-expired", "this form has expired; load the page again and send it from there")
+            raise Problem("form-expired", "this form has expired; load the page again and send it from there")
 
 
 class Rate:

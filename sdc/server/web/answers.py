@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import MappingProxyType
 from typing import BinaryIO
 
 import numpy as np
@@ -34,8 +35,8 @@ from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
 from sdc.run_format import COUNT, STATUS, TOTAL, WITHHELD_STATUS
-from sdc.server.service.views import SuppressedAnswer
-from sdc.server.web.formats import AnswerFormat, FormatError
+from sdc.server.service.outcome import SuppressedAnswer
+from sdc.server.web.problems import Problem
 
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 MOST_KEPT = 64 << 20  # bytes of an answer that is written to a file
@@ -60,15 +61,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Answer:
-    """A released sub-table, and how it is to be listed.
+    """A released sub-table, and how it is to be listed, by its axes.
 
-    title   of the publication
-    public  what is public of the sub-table: its marginal, of its variables only, or its cells but for some; the grand
-            total has none and is a number of records. Listed are its axes, which tell its levels
+    public  its marginal, of its variables only; its cells but for some; or of the grand total the number of records
     texts   labels, and what the table is of, for the formats that people read or that can carry them
 
-    ReleaseError where a variable is called as a column of numbers or of the status. FormatError where there is no room
-    for a total among the categories, or the zeros wanted are more than can be numbered.
+    ReleaseError where a variable is called as a column of numbers or of the status. Problem where there is no room for
+    a total among the categories, or the zeros wanted are more than can be numbered.
     """
 
     title: str
@@ -98,7 +97,7 @@ class Answer:
             return replace(table, zeros=self.shape.zeros, totals=self.shape.totals)
         except ReleaseError as error:
             what, _, advice = str(error).partition(";")
-            raise FormatError(f"{what}; ask without {advice.rpartition(' ')[2]}") from error
+            raise Problem("unknown-format", f"{what}; ask without {advice.rpartition(' ')[2]}") from error
 
     @property
     def variables(self) -> tuple[Dimension, ...]:
@@ -130,9 +129,9 @@ def pieces(answer: Answer, format: AnswerFormat, *, chunk: int = CHUNK) -> Itera
     """The answer in the format, piece by piece, a `chunk` of codes and counts each.
 
     What is wrong is raised by the call, not by the first piece. Memory is that of the cells listed, for totals too, and
-    of a few pieces. FormatError where the format cannot hold the answer.
+    of a few pieces. Problem where the format cannot hold the answer.
     """
-    return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
+    return format.write(answer, max(1, chunk // (len(answer.variables) + 1)))
 
 
 @dataclass(eq=False)
@@ -182,9 +181,7 @@ def etag(
 ) -> str:
     """A strong entity tag: what is released never changes, so that what was asked for says it all, and no count does.
 
-    public_id  of the table, by nothing that is confidential
-    texts      that another config may have
-    in_part    of a suppressed table the names of the variables of all that tell its totals, which may become more
+    `in_part` names, of a suppressed table, the variables of all that tell its totals, which may become more.
     """
     asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.given]
     asked += [] if in_part is None else [list(map(list, in_part))]
@@ -206,11 +203,11 @@ def stem(names: Iterable[str]) -> str:
 
 
 def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int) -> Pieces:
-    """By the writer of publication; FormatError where the format cannot hold the answer."""
+    """By the writer of publication; Problem where the format cannot hold the answer."""
     try:
         return write(replace(answer.table, chunk=cells * (len(answer.variables) + 1)))
     except ReleaseError as error:
-        raise FormatError(f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
+        raise Problem("unknown-format", f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
 
 
 def in_file(table: CountTable) -> CountTable:
@@ -379,14 +376,73 @@ def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
     yield written.drain()
 
 
-_WRITERS: Mapping[str, Callable[[Answer, int], Iterator[bytes]]] = {
-    "json": _json,
-    "html": _html,
-    "txt": _txt,
-    "csv": partial(_published, csv),
-    "xml": partial(_published, xml),
-    "jsonstat": partial(_published, json_stat),
-    "parquet": _parquet,
-    "px": partial(_published, lambda table: px(in_file(table))),
-    "xlsx": partial(_published, lambda table: xlsx([in_file(table)])),
-}
+# All formats
+
+
+@dataclass(frozen=True)
+class AnswerFormat:
+    """How a sub-table is written: the end of its address, what HTTP and pages call it, and its writer."""
+
+    suffix: str
+    media_type: str
+    label: str
+    write: Callable[[Answer, int], Iterator[bytes]]
+
+    @property
+    def range(self) -> str:
+        """The media type as `Accept` names it, without parameters."""
+        return self.media_type.partition(";")[0]
+
+
+def format_of(suffix: str | None, accept: str) -> AnswerFormat:
+    """The format by the suffix of the address where it has one, else the one that the header `Accept` likes best.
+
+    JSON where the header says nothing or `*/*`: a browser says that it wants HTML. Problem where the format is
+    unknown, or the header names none that is had; media ranges that cannot be read count for nothing.
+    """
+    if suffix is not None:
+        if suffix not in FORMATS:
+            raise Problem("unknown-format", f"there is no format {suffix[:40]!r}; there are {', '.join(FORMATS)}")
+        return FORMATS[suffix]
+    ranges = dict(_ranges(accept.strip() or "*/*"))
+    best = max(FORMATS.values(), key=lambda format: _quality(format, ranges))
+    if not _quality(best, ranges):
+        had = ", ".join(format.range for format in FORMATS.values())
+        raise Problem("unknown-format", f"Accept: {accept[:200]!r} names no format that is had; there are {had}")
+    return best
+
+
+def _ranges(accept: str) -> Iterator[tuple[str, float]]:
+    """Media ranges with their weights; RFC 9110, section 12.5.1."""
+    for part in accept.lower().split(","):
+        name, *parameters = (piece.strip() for piece in part.split(";"))
+        weights = [value for key, _, value in (p.partition("=") for p in parameters) if key.strip() == "q"]
+        try:
+            weight = float(weights[0]) if weights else 1.0
+        except ValueError:
+            continue
+        if 0 <= weight <= 1:
+            yield name, weight
+
+
+def _quality(format: AnswerFormat, ranges: Mapping[str, float]) -> float:
+    """The weight of the range that fits best, and not the largest: `text/*, text/csv;q=0` is all text but CSV."""
+    fitting = (format.range, format.range.partition("/")[0] + "/*", "*/*")
+    return next((ranges[name] for name in fitting if name in ranges), 0.0)
+
+
+_PX, _XLSX = "application/x-pc-axis; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_ALL = (
+    AnswerFormat("json", "application/json", "JSON", _json),
+    AnswerFormat("html", "text/html; charset=utf-8", "HTML", _html),
+    AnswerFormat("txt", "text/plain; charset=utf-8", "Text", _txt),
+    AnswerFormat("csv", "text/csv; charset=utf-8", "CSV", partial(_published, csv)),
+    AnswerFormat("xml", "application/xml", "XML", partial(_published, xml)),
+    # registered nowhere; this is what clients of statistical offices ask for
+    AnswerFormat("jsonstat", "application/json-stat+json", "JSON-stat", partial(_published, json_stat)),
+    AnswerFormat("parquet", "application/vnd.apache.parquet", "Parquet", _parquet),
+    AnswerFormat("px", _PX, "PX", partial(_published, lambda table: px(in_file(table)))),
+    AnswerFormat("xlsx", _XLSX, "Excel", partial(_published, lambda table: xlsx([in_file(table)]))),
+)
+FORMATS: Mapping[str, AnswerFormat] = MappingProxyType({format.suffix: format for format in _ALL})
+"""All formats by suffix; of those that a client likes equally well it gets the first."""

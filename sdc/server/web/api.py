@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -26,27 +27,17 @@ from sdc.model.recent import Recent
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.service.levels import NO_PARTS_HERE
+from sdc.server.service.history import NO_PARTS_HERE
+from sdc.server.service.outcome import Reply, SuppressedAnswer
 from sdc.server.service.rules import Simulatable
 from sdc.server.service.service import Service
-from sdc.server.service.views import Reply, SuppressedAnswer
 from sdc.server.web import bodies
 from sdc.server.web.access import Access, User, require_operator
-from sdc.server.web.answers import Answer, AnswerFile, Shape, etag, file_name, written
+from sdc.server.web.answers import Answer, AnswerFile, Shape, etag, file_name, format_of, written
+from sdc.server.web.bodies import BINARY, BYTES, NOT_WELL, PENDING, PLAIN_TEXT, TABLE, Responses, documented
 from sdc.server.web.connections import Connections
-from sdc.server.web.documentation import (
-    BINARY,
-    BYTES,
-    NOT_WELL,
-    PENDING,
-    PLAIN_TEXT,
-    TABLE,
-    Responses,
-    documented,
-)
-from sdc.server.web.formats import format_of
 from sdc.server.web.problems import LIVE, METRICS, READY, UNAVAILABLE, Problem
-from sdc.storage.runs import STATES, Run, last_runs
+from sdc.storage.runs import STATES, last_runs
 from sdc.version import VERSION
 
 Answered = Mapping[tuple[str, int], int]
@@ -67,52 +58,40 @@ class _Metrics(Collector):
         health, (made, begun), state = self.service.health(), self.service.tally(), self.service.state
         versions = {"version": VERSION, "python": platform.python_version()}
         yield InfoMetricFamily("sdc", "Versions of what runs.", versions)
-        rows = [((route, str(status)), number) for (route, status), number in sorted(self.answered.items())]
-        yield _counter("sdc_http_requests", "Answers since the start, an error as 500.", ("route", "status"), rows)
-        decisions = [((outcome,), number) for outcome, number in sorted(made.items())]
-        yield _counter("sdc_decisions", "Decisions in the history, those to wait too.", ("outcome",), decisions)
-        outages = [((fault,), number) for fault, number in sorted(begun.items())]
-        yield _counter("sdc_outages", "How often since the start a fault has begun.", ("fault",), outages)
-        yield GaugeMetricFamily("sdc_ready", "1 where requests can be decided.", int(health["status"] == "ok"))
-        yield GaugeMetricFamily("sdc_version", "t, the releases after the first.", state.version)
+        answered = {(route, str(status)): number for (route, status), number in self.answered.items()}
+        yield _counter("http_requests", "Answers since the start, an error as 500.", answered, "route", "status")
+        yield _counter("decisions", "Decisions in the history, those to wait too.", made, "outcome")
+        yield _counter("outages", "How often since the start a fault has begun.", begun, "fault")
+        yield _gauge("ready", "1 where requests can be decided.", {(): int(health["status"] == "ok")})
+        yield _gauge("version", "t, the releases after the first.", {(): state.version})
         released = state.released.sub_tables(self.service.schema)
-        yield GaugeMetricFamily("sdc_released_sub_tables", "Sub-tables that are public.", released)
-        yield GaugeMetricFamily("sdc_pending_requests", "Requests without a decision.", health["pending"])
+        yield _gauge("released_sub_tables", "Sub-tables that are public.", {(): released})
+        yield _gauge("pending_requests", "Requests without a decision.", {(): health["pending"]})
         if shared := self.connections:
-            yield GaugeMetricFamily("sdc_connections", "Connections that are open.", shared.open)
-            ended = [((reason,), number) for reason, number in sorted(shared.ended.items())]
-            yield _counter("sdc_connections_ended", "Connections that the server ended.", ("reason",), ended)
-        ends = {user: self.access.last_expiry(user) for user in self.access.settings.accounts}
-        keys = [((user,), end.timestamp()) for user, end in ends.items() if end]
-        yield _gauge("sdc_key_expiry_timestamp_seconds", "When the last key of a user expires.", ("user",), keys)
-        yield from _of_builds(last_runs(self.runs))
+            yield _gauge("connections", "Connections that are open.", {(): shared.open})
+            yield _counter("connections_ended", "Connections that the server ended.", shared.ended, "reason")
+        keys = {user: end.timestamp() for user, end in self.access.expiries().items()}
+        yield _gauge("key_expiry_timestamp_seconds", "When the last key of a user expires.", keys, "user")
+        runs = last_runs(self.runs)
+        states = {(run.name, state): int(run.state == state) for run in runs for state in STATES}
+        yield _gauge("build_state", "1 of the state of the last build.", states, "name", "state")
+        seconds = {(run.name, record.name): record.seconds for run in runs for record in run.stages}
+        yield _gauge("build_stage_seconds", "What each stage took.", seconds, "name", "stage")
+        ended = {run.name: datetime.fromisoformat(run.ended).timestamp() for run in runs if run.ended}
+        yield _gauge("build_end_timestamp_seconds", "When it ended, not while it runs.", ended, "name")
 
 
-def _of_builds(runs: list[Run]) -> Iterator[Metric]:
-    """Of the last build of each name."""
-    states = [((run.name, state), int(run.state == state)) for run in runs for state in STATES]
-    yield _gauge("sdc_build_state", "1 of the state of the last build.", ("name", "state"), states)
-    seconds = [((run.name, record.name), record.seconds) for run in runs for record in run.stages]
-    yield _gauge("sdc_build_stage_seconds", "What each stage took.", ("name", "stage"), seconds)
-    ended = [((run.name,), datetime.fromisoformat(run.ended).timestamp()) for run in runs if run.ended]
-    yield _gauge("sdc_build_end_timestamp_seconds", "When it ended, not while it runs.", ("name",), ended)
-
-
-Rows = Iterable[tuple[tuple[str, ...], float]]
-
-
-def _counter(name: str, says: str, labels: tuple[str, ...], rows: Rows) -> Metric:
-    return _filled(CounterMetricFamily(name, says, labels=labels), rows)
-
-
-def _gauge(name: str, says: str, labels: tuple[str, ...], rows: Rows) -> Metric:
-    return _filled(GaugeMetricFamily(name, says, labels=labels), rows)
-
-
-def _filled(family: CounterMetricFamily | GaugeMetricFamily, rows: Rows) -> Metric:
-    for values, number in rows:
-        family.add_metric(values, number)
+def _metric(
+    kind: type[CounterMetricFamily | GaugeMetricFamily], name: str, says: str, rows: Mapping[Any, float], *labels: str
+) -> Metric:
+    """The number of each value of the label, or tuple of values."""
+    family = kind(f"sdc_{name}", says, labels=labels)
+    for values, number in sorted(rows.items()):
+        family.add_metric([values] if isinstance(values, str) else values, number)
     return family
+
+
+_counter, _gauge = partial(_metric, CounterMetricFamily), partial(_metric, GaugeMetricFamily)
 
 
 Found = TypeVar("Found")
@@ -234,7 +213,7 @@ class _Handlers:
             "vary": "Accept",
             "content-disposition": f'{kind}; filename="{file_name(names, format)}"',
         }
-        if {tag, "*"} & _tags(request.headers.get("if-none-match", "")):
+        if has_it(request, tag):
             return Response(status_code=304, headers=headers)
         check_cells(self.service, self.settings, subtable, shape)
         if kept is None:
@@ -269,7 +248,9 @@ class _Handlers:
 
     async def frontier(self) -> bodies.FrontierBody:
         """The released frontier: what is public, by its largest sub-tables."""
-        return bodies.FrontierBody.showing(self.service.state, is_all=self.settings.publish_unreleasable)
+        state, is_all = self.service.state, self.settings.publish_unreleasable
+        more = {"unreleasable": state.unreleasable} if is_all else {}
+        return bodies.FrontierBody.with_names(state.schema, **bodies.frontiers_of(state), **more)
 
     def matrix(self, version: Version = None) -> bodies.MatrixBody:
         """The released frontier after each release, a row of X and dots for each element."""
@@ -301,7 +282,8 @@ class _Handlers:
 
     async def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""
-        return bodies.AllFrontiersBody.showing(self.service.state)
+        state = self.service.state
+        return bodies.AllFrontiersBody.with_names(state.schema, state, **bodies.frontiers_of(state))
 
     def operator_matrix(self, version: Version = None) -> bodies.MatrixBody:
         """Both frontiers after each release, a row of X and dots for each element."""
@@ -332,42 +314,37 @@ class _Handlers:
         found = self.service.explained(number, finds=True)
         if found is None:
             raise Problem("unknown-request", f"there is no request of the number {number}")
-        return bodies.ExplainedBody.showing(found, self.service.schema)
+        (asked,) = bodies.RequestsBody.showing([found.request], self.service.schema, own=False).requests
+        return bodies.ExplainedBody.with_names(self.service.schema, found, request=asked)
 
     def history(self) -> bodies.HistoryBody:
         """Both frontiers over time."""
-        return bodies.HistoryBody.showing(self.service.rules, self.service.moments(), self.service.schema)
+        moments = [bodies.MomentBody.with_names(self.service.schema, moment) for moment in self.service.moments()]
+        return bodies.HistoryBody(rules=list(self.service.rules), moments=moments)
 
-    async def round(self, request: Request) -> bodies.RoundBody:
+    async def round(self) -> bodies.RoundBody:
         """Holds a round of the rule batch: what waits is decided together."""
-        require_operator(user_of(request), changes=True)
         return bodies.RoundBody(decided=await waited(self.service.round()))
 
     def new_key(self, wanted: bodies.NewKey, request: Request) -> bodies.KeyBody:
         """Makes a key, which is shown this once."""
-        by = user_of(request)
-        require_operator(by, changes=True)
         role = self.access.account(wanted.user).role
         if wanted.role not in (None, role):
             text = f"server.users gives {wanted.user} the role {role}; change it there, or ask for that one"
             raise Problem("bad-body", text)
-        key = self.access.new_key(wanted.user, self.now(), wanted.days, by.name)
+        key = self.access.new_key(wanted.user, self.now(), wanted.days, user_of(request).name)
         return bodies.KeyBody(user=wanted.user, role=role, key=key)
 
     def revoke(self, number: str, request: Request) -> bodies.RevokedBody:
         """Ends a key, and the sessions that began with it."""
-        by = user_of(request)
-        require_operator(by, changes=True)
-        if not self.access.revoke(number, by.name):
+        if not self.access.revoke(number, user_of(request).name):
             raise Problem("unknown-key", f"there is no key {number[:40]!r}")
         return bodies.RevokedBody(revoked=number)
 
 
 def user_of(request: Request) -> User:
     """Who asks, as the gateway found."""
-    user = request.state.user
-    if not isinstance(user, User):
-        raise Problem("unauthorised", "give a key of this server, or log in")
+    user: User = request.state.user
     return user
 
 
@@ -385,8 +362,10 @@ def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Sha
     return cells if shape.zeros else min(cells, records << (st.ways(subtable, schema) if shape.totals else 0))
 
 
-def _tags(header: str) -> set[str]:
-    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
+def has_it(request: Request, tag: str) -> bool:
+    """Whether the client has what the entity tag is of."""
+    given = request.headers.get("if-none-match", "").split(",")
+    return not {tag, "*"}.isdisjoint(one.strip().removeprefix("W/") for one in given)
 
 
 def public_of(service: Service, subtable: SubTable) -> Table | SuppressedAnswer | None:
@@ -397,6 +376,10 @@ def public_of(service: Service, subtable: SubTable) -> Table | SuppressedAnswer 
 
 def must_look(request: Request) -> None:
     require_operator(user_of(request))
+
+
+def must_change(request: Request) -> None:
+    require_operator(user_of(request), changes=True)
 
 
 def routes(
@@ -424,22 +407,24 @@ def routes(
         ("GET", f"{bodies.PREFIX}/operator/requests", api.all_requests, documented()),
         ("GET", f"{bodies.PREFIX}/operator/requests/{{number}}", api.explained, documented(404)),
         ("GET", f"{bodies.PREFIX}/operator/history", api.history, documented()),
+        ("GET", METRICS, api.metrics, documented(also=PLAIN_TEXT)),
+    ]
+    for_changes: list[Route] = [
         ("POST", f"{bodies.PREFIX}/operator/round", api.round, documented()),
         ("POST", f"{bodies.PREFIX}/operator/keys", api.new_key, documented(404, 415)),
         ("DELETE", f"{bodies.PREFIX}/operator/keys/{{number}}", api.revoke, documented(404)),
-        ("GET", METRICS, api.metrics, documented(also=PLAIN_TEXT)),
     ]
     router = APIRouter()
-    for listed, guards, errors in (for_all, [], {}), (for_operators, [Depends(must_look)], documented(403)):
+    for listed, *guards in (for_all,), (for_operators, must_look), (for_changes, must_change):
         for method, path, called, answers in listed:
             router.add_api_route(
                 path,
                 called,
                 methods=[method],
-                responses=errors | answers,
+                responses=(documented(403) if guards else {}) | answers,
                 status_code=201 if called == api.new_key else 200,
                 response_model_exclude_unset=True,
                 response_class=Response if "content" in answers.get(200, {}) else JSONResponse,
-                dependencies=guards,
+                dependencies=[Depends(guard) for guard in guards],
             )
     return router

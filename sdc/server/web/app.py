@@ -23,15 +23,13 @@ from sdc.config.server import ServerConfig
 from sdc.model.errors import SdcError
 from sdc.record.database import ChainError
 from sdc.server.service.service import Service
-from sdc.server.web.access import Access, AccessError, Signed
+from sdc.server.web.access import Access, Signed
 from sdc.server.web.api import routes
-from sdc.server.web.bodies import PREFIX
+from sdc.server.web.bodies import PREFIX, openapi_of
 from sdc.server.web.connections import Connections
-from sdc.server.web.documentation import openapi_of
-from sdc.server.web.formats import FormatError
 from sdc.server.web.gateway import SESSION, Gateway
 from sdc.server.web.pages import pages
-from sdc.server.web.problems import PX_PREFIX, UNAVAILABLE, Problem, denied, page_of, response_to
+from sdc.server.web.problems import PX_PREFIX, UNAVAILABLE, Problem, page_of, response_to
 from sdc.server.web.pxapi import px_routes
 
 # traces have addresses and the messages of exceptions, and go wherever the environment says
@@ -42,20 +40,6 @@ UNOBSERVED: TelemetryConfig = {
     "operation_spans": False,
     "auto_configure": False,
 }
-
-
-def _documentation(app: FastAPI) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
-
-    @router.get(f"{PREFIX}/openapi.json")
-    async def document() -> JSONResponse:
-        return JSONResponse(openapi_of(app))
-
-    @router.get(PREFIX)
-    async def page(request: Request) -> Response:
-        return page_of(request, "documentation", paths=openapi_of(app)["paths"], px_prefix=PX_PREFIX)
-
-    return router
 
 
 def create_app(
@@ -85,21 +69,41 @@ def create_app(
         telemetry=UNOBSERVED,
     )
     signed = Signed(secret)
-    _add_problems(app)
+    for kind in (Problem, HTTPException, RequestValidationError, BrokenProcessPool, SdcError):
+        app.add_exception_handler(kind, _answer)
+
+    async def form_checked(request: Request) -> None:
+        if request.method == "POST":
+            signed.check_form(str((await request.form()).get("csrf", "")), request.state.browser)
+
     app.include_router(routes(service, settings, access, now, runs))
     app.include_router(px_routes(service, settings, now))
-    app.include_router(_documentation(app))
-    app.include_router(_sessions(access, signed, now))
-    _add_pages(app, service, settings, signed)
+    own = pages(service, settings)
+    _add_sessions(own, access, signed, now)
+    _add_documentation(own, app)
+    app.include_router(own, include_in_schema=False, dependencies=[Depends(form_checked)])
+    # what the pages have of their own, and what they share with an explorer's
+    app.mount("/static", StaticFiles(packages=[("sdc.server.web", "static"), ("sdc.report", "static")]))
     return Gateway(app, settings, access, signed, now, clock, proxy_secret, connections)
 
 
-def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+async def _answer(request: Request, error: Exception) -> Response:
+    return response_to(request, _problem_of(request, error))
 
+
+def _add_documentation(router: APIRouter, app: FastAPI) -> None:
+    @router.get(f"{PREFIX}/openapi.json")
+    async def document() -> JSONResponse:
+        return JSONResponse(openapi_of(app))
+
+    @router.get(PREFIX)
+    async def page(request: Request) -> Response:
+        return page_of(request, "documentation", paths=openapi_of(app)["paths"], px_prefix=PX_PREFIX)
+
+
+def _add_sessions(router: APIRouter, access: Access, signed: Signed, now: Callable[[], datetime]) -> None:
     @router.post("/login")
-    async def login(request: Request, key: Annotated[str, Form()] = "", csrf: Annotated[str, Form()] = "") -> Response:
-        signed.check_form(csrf, request.state.browser)
+    async def login(request: Request, key: Annotated[str, Form()] = "") -> Response:
         user = access.by_key(key.strip(), now())
         found = RedirectResponse("/operator" if user.may_look else "/", 303)
         secure = request.state.is_secure
@@ -107,8 +111,7 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
         return found
 
     @router.post("/logout")
-    async def logout(request: Request, csrf: Annotated[str, Form()] = "") -> Response:
-        signed.check_form(csrf, request.state.browser)
+    async def logout(request: Request) -> Response:
         session = signed.session_of(request.cookies.get(SESSION, ""))
         if session and not request.state.user.is_public:
             await run_in_threadpool(access.log_out, session, request.state.user.name, now())
@@ -116,36 +119,11 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
         found.delete_cookie(SESSION, path="/")
         return found
 
-    return router
-
-
-def _add_pages(app: FastAPI, service: Service, settings: ServerConfig, signed: Signed) -> None:
-    # what the pages have of their own, and what they share with an explorer's
-    app.mount("/static", StaticFiles(packages=[("sdc.server.web", "static"), ("sdc.report", "static")]))
-
-    async def form_checked(request: Request) -> None:
-        if request.method == "POST":
-            signed.check_form(str((await request.form()).get("csrf", "")), request.state.browser)
-
-    app.include_router(pages(service, settings), include_in_schema=False, dependencies=[Depends(form_checked)])
-
-
-def _add_problems(app: FastAPI) -> None:
-    async def answer(request: Request, error: Exception) -> Response:
-        return response_to(request, _problem_of(request, error))
-
-    for kind in (Problem, HTTPException, RequestValidationError, BrokenProcessPool, SdcError):
-        app.add_exception_handler(kind, answer)
-
 
 def _problem_of(request: Request, error: Exception) -> Problem:
     match error:
         case Problem():
             return error
-        case AccessError():
-            return denied(error)
-        case FormatError():
-            return Problem("unknown-format", str(error))
         case HTTPException():
             code, message = _FAILED.get(error.status_code, _FAILED[400])
             return Problem(code, message, {}, dict(error.headers or {}), error.status_code)

@@ -1,45 +1,31 @@
-"""The bodies of the API: what its addresses take and answer with, as its document says it."""
+"""The bodies of the API: what its addresses take and answer with, and the OpenAPI document that says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, BeforeValidator, Field, StrictBool, ValidationInfo
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, BeforeValidator, Field, StrictBool, ValidationInfo, model_validator
 
 from sdc.model import subtable as st
-from sdc.model.schema import Schema, Variable
+from sdc.model.schema import Schema
 from sdc.model.state import State
 from sdc.model.subtable import SubTable
-from sdc.server.service.effect import Effect
-from sdc.server.service.levels import implied_levels
-from sdc.server.service.outcome import PUBLIC, Decided
+from sdc.server.service.history import implied_levels
+from sdc.server.service.judge import Effect
+from sdc.server.service.outcome import PUBLIC, Decided, Moment, Reply, Request
 from sdc.server.service.service import Service
-from sdc.server.service.views import Explained, Moment, Reply, Request
 from sdc.server.web.access import NAME, Role
+from sdc.server.web.answers import FORMATS
 from sdc.server.web.problems import Problem
 
 PREFIX = "/api"
 BOTH = ("released", "unreleasable")
-
-
-def _named(found: Any, info: ValidationInfo) -> Any:
-    return st.names(found, info.context) if isinstance(found, int) and info.context else found
-
-
-Names = Annotated[list[str], BeforeValidator(_named)]
-"""The variables of a sub-table, which may be given by its number."""
-
-
-class Body(BaseModel):
-    """What is answered."""
-
-    @classmethod
-    def with_names(cls, found: Mapping[str, Any], schema: Schema) -> Self:
-        """With these values, sub-tables among them by their numbers; what has no field is left out."""
-        return cls.model_validate(found, context=schema)
 
 
 def address_of(subtable: SubTable, schema: Schema) -> str:
@@ -58,11 +44,6 @@ def moment_at(moments: Sequence[Moment], version: int | None) -> Moment:
     if version is not None and version > last:
         raise Problem("unknown-version", f"there is no version {version} yet, the last is {last}")
     return moments[last if version is None else version]
-
-
-def in_part_of(subtables: tuple[SubTable, ...]) -> dict[str, tuple[SubTable, ...]]:
-    """The suppressed tables, where there are any; by their old key too, for one release."""
-    return dict.fromkeys(("suppressed_tables", "in_part"), subtables) if subtables else {}
 
 
 # What is taken
@@ -89,6 +70,36 @@ class NewKey(BaseModel):
 # What is answered
 
 
+def _named(found: Any, info: ValidationInfo) -> Any:
+    return st.names(found, info.context) if isinstance(found, int) and info.context else found
+
+
+Names = Annotated[list[str], BeforeValidator(_named)]
+"""The variables of a sub-table, which may be given by its number."""
+
+
+class Body(BaseModel):
+    """What is answered."""
+
+    @classmethod
+    def with_names(cls, schema: Schema, *parts: object, **own: Any) -> Self:
+        """The attributes of the parts, and its own, with sub-tables by their numbers; what has no field is left out."""
+        return cls.model_validate({k: v for part in parts for k, v in vars(part).items()} | own, context=schema)
+
+
+class WithSuppressed(Body):
+    """With the suppressed tables, where there are any; by their old key too, for one release."""
+
+    suppressed_tables: list[Names] | None = None
+    in_part: list[Names] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _both(cls, found: dict[str, Any]) -> dict[str, Any]:
+        shown = found.pop("suppressed_tables")
+        return found | (dict.fromkeys(("suppressed_tables", "in_part"), shown) if shown else {})
+
+
 class ProblemBody(Body):
     """What goes wrong; the problems of limits also have the limit and what was asked for."""
 
@@ -110,13 +121,9 @@ class ReplyBody(Body):
     @classmethod
     def showing(cls, reply: Reply, schema: Schema, visitor: str = "") -> Self:
         """With what leads a visitor without cookies to the job again."""
-        is_had = reply.decision in PUBLIC
+        table = f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if reply.decision in PUBLIC else None
         job = f"{PREFIX}/jobs/{reply.job}" + (f"?visitor={visitor}" if visitor else "")
-        own = {
-            "table": f"{PREFIX}/tables/{address_of(reply.sub_table, schema)}" if is_had else None,
-            "job": None if reply.job is None else job,
-        }
-        return cls.with_names(vars(reply) | own, schema)
+        return cls.with_names(schema, reply, table=table, job=None if reply.job is None else job)
 
 
 class VariableBody(Body):
@@ -126,13 +133,6 @@ class VariableBody(Body):
     categories: Annotated[list[str] | None, Field(description="null while no table of the variable is public")] = None
     implies: Names | None = None
     tells: Annotated[Names | None, Field(description="old name of implies")] = None
-
-    @classmethod
-    def showing(cls, variable: Variable, is_listed: bool, implied: list[str] | None) -> Self:
-        found = cls(name=variable.name, categories=list(variable.categories) if is_listed else None)
-        if implied is not None:
-            found.implies = found.tells = implied
-        return found
 
 
 class LabelsBody(Body):
@@ -168,30 +168,38 @@ class VariablesBody(Body):
     def showing(cls, service: Service) -> Self:
         schema, implied = service.schema, implied_levels(service.schema)
         listed = {schema.names[v] for v in st.members(service.state.named)}
-        variables = [VariableBody.showing(v, v.name in listed, implied.get(v.name)) for v in schema.variables]
+        variables = list[VariableBody]()
+        for v in schema.variables:
+            found = VariableBody(name=v.name, categories=list(v.categories) if v.name in listed else None)
+            if v.name in implied:
+                found.implies = found.tells = implied[v.name]
+            variables.append(found)
         texts = replace(service.texts, labels=service.texts.labels.of_categories(listed))
-        facts = {"title": service.title, "records": service.records, "variables": variables, **texts.given}
-        return cls.with_names(facts, schema)
+        return cls.with_names(schema, title=service.title, records=service.records, variables=variables, **texts.given)
 
 
-class FrontierBody(Body):
-    """The released frontier, and what is public with suppressed cells where anything is.
-
-    The unreleasable one where the operator publishes it.
-    """
+class FrontierBody(WithSuppressed):
+    """The released frontier, and the unreleasable one where the operator publishes it."""
 
     released: list[Names]
     version: int
-    suppressed_tables: list[Names] | None = None
-    in_part: list[Names] | None = None
     unreleasable: list[Names] | None = None
 
-    @classmethod
-    def showing(cls, state: State, *, is_all: bool) -> Self:
-        """With the unreleasable one where `is_all`."""
-        found: dict[str, Any] = {"released": state.released.frontier, "version": state.version}
-        found |= in_part_of(state.suppressed_tables.views)
-        return cls.with_names(found | ({"unreleasable": state.unreleasable} if is_all else {}), state.schema)
+
+class AllFrontiersBody(WithSuppressed):
+    """What is public, by its frontier and as it was asked for, and what is not."""
+
+    released: list[Names]
+    direct: list[Names]
+    unreleasable: list[Names]
+    undecided: list[Names]
+    version: int
+
+
+def frontiers_of(state: State) -> dict[str, Any]:
+    """What is public, as both bodies have it."""
+    views = state.suppressed_tables.views
+    return {"released": state.released.frontier, "version": state.version, "suppressed_tables": views}
 
 
 class MatrixBody(Body):
@@ -209,28 +217,9 @@ class MatrixBody(Body):
     def showing(cls, moments: Sequence[Moment], version: int | None, schema: Schema, *, is_all: bool) -> Self:
         """At a version, with the unreleasable frontier where `is_all`; Problem as `moment_at`."""
         moment = moment_at(moments, version)
-        shown = BOTH if is_all else BOTH[:1]
-        rows = {name: [st.marks(t, len(schema)) for t in getattr(moment, name)] for name in shown}
+        rows = {name: [st.marks(t, len(schema)) for t in getattr(moment, name)] for name in BOTH[: 1 + is_all]}
         own = {"version": moment.version, "at": moment.at, "cause": moment.cause}
-        return cls.with_names({**own, "last": len(moments) - 1, "variables": schema.names, **rows}, schema)
-
-
-class AllFrontiersBody(Body):
-    """What is public, by its frontier and as it was asked for, and what is not."""
-
-    released: list[Names]
-    direct: list[Names]
-    unreleasable: list[Names]
-    undecided: list[Names]
-    version: int
-    suppressed_tables: list[Names] | None = None
-    in_part: list[Names] | None = None
-
-    @classmethod
-    def showing(cls, state: State) -> Self:
-        found = {"released": state.released.frontier, "direct": state.direct, "unreleasable": state.unreleasable}
-        found |= {"undecided": state.undecided, **in_part_of(state.suppressed_tables.views)}
-        return cls.with_names({**found, "version": state.version}, state.schema)
+        return cls.with_names(schema, **own, last=len(moments) - 1, variables=schema.names, **rows)
 
 
 class RequestBody(Body):
@@ -246,17 +235,16 @@ class RequestBody(Body):
     version: int
     in_part: bool
 
-    @classmethod
-    def showing(cls, asked: Request, schema: Schema, number: int) -> Self:
-        return cls.with_names(vars(asked) | {"number": number, "who": asked.who}, schema)
-
 
 class RequestsBody(Body):
     requests: list[RequestBody]
 
     @classmethod
     def showing(cls, asked: Iterable[Request], schema: Schema, *, own: bool) -> Self:
-        return cls(requests=[RequestBody.showing(one, schema, one.own if own else one.number) for one in asked])
+        def body(one: Request) -> RequestBody:
+            return RequestBody.with_names(schema, one, number=one.own if own else one.number, who=one.who)
+
+        return cls(requests=[body(one) for one in asked])
 
 
 class AliveBody(Body):
@@ -298,14 +286,10 @@ class EffectBody(Body):
 
     @classmethod
     def showing(cls, effect: Effect, schema: Schema, version: int) -> Self:
-        frontiers = effect.released_frontier, effect.unreleasable_frontier
-        own = {
-            "status": effect.status.name.lower(),
-            "newly": dict(zip(BOTH, effect.newly, strict=True)),
-            "frontiers": dict(zip(BOTH, frontiers, strict=True)),
-            "version": version,
-        }
-        return cls.with_names(vars(effect) | own, schema)
+        newly = dict(zip(BOTH, effect.newly, strict=True))
+        frontiers = {"released": effect.released_frontier, "unreleasable": effect.unreleasable_frontier}
+        own = {"status": effect.status.name.lower(), "newly": newly, "frontiers": frontiers, "version": version}
+        return cls.with_names(schema, effect, **own)
 
 
 class ExplainedBody(Body):
@@ -319,26 +303,14 @@ class ExplainedBody(Body):
     witness: dict[str, Any] | None
     milliseconds: float
 
-    @classmethod
-    def showing(cls, explained: Explained, schema: Schema) -> Self:
-        asked = RequestBody.showing(explained.request, schema, explained.request.number)
-        return cls.with_names(vars(explained) | {"request": asked}, schema)
 
-
-class MomentBody(Body):
+class MomentBody(WithSuppressed):
     version: int
     at: str
     cause: Names | None
     released: list[Names]
     unreleasable: list[Names]
     sub_tables: int
-    suppressed_tables: list[Names] | None = None
-    in_part: list[Names] | None = None
-
-    @classmethod
-    def showing(cls, moment: Moment, schema: Schema) -> Self:
-        found = {name: value for name, value in vars(moment).items() if name != "in_part"}
-        return cls.with_names(found | in_part_of(moment.in_part), schema)
 
 
 class HistoryBody(Body):
@@ -346,10 +318,6 @@ class HistoryBody(Body):
 
     rules: list[str]
     moments: list[MomentBody]
-
-    @classmethod
-    def showing(cls, rules: Iterable[str], moments: Iterable[Moment], schema: Schema) -> Self:
-        return cls(rules=list(rules), moments=[MomentBody.showing(moment, schema) for moment in moments])
 
 
 class RoundBody(Body):
@@ -366,3 +334,39 @@ class KeyBody(Body):
 
 class RevokedBody(Body):
     revoked: str
+
+
+# The document
+
+Responses = dict[int | str, dict[str, Any]]
+KEY_NAME = "key"
+BYTES, PLAIN = "application/octet-stream", "text/plain"
+ALWAYS = (400, 401, 413, 429, 503)
+
+PENDING: Responses = {202: {"model": ReplyBody, "description": "It is pending"}}
+NOT_WELL: Responses = {503: {"model": HealthBody}}
+PLAIN_TEXT: Responses = {200: {"content": {PLAIN: {"schema": {"type": "string"}}}}}
+BINARY: Responses = {200: {"content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}}
+TABLE: Responses = {
+    200: {"content": {format.range: {"schema": {}} for format in FORMATS.values()}},
+    304: {"description": HTTPStatus.NOT_MODIFIED.phrase},
+}
+
+
+def documented(*codes: int, also: Responses | None = None) -> Responses:
+    """The answers of an address beside what it finds: what may go wrong, and others."""
+    return {code: {"model": ProblemBody} for code in (*ALWAYS, *codes)} | (also or {})
+
+
+def openapi_of(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document; what a body lacks is answered by 400, and each address takes a key."""
+    found = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    for methods in found["paths"].values():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            operation["security"] = [{KEY_NAME: []}, {}]
+    components = found["components"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    components["securitySchemes"] = {KEY_NAME: {"type": "http", "scheme": "bearer"}}
+    return found

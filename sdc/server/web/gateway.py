@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sdc.config.server import ServerConfig
 from sdc.events import PROBLEM, SERVER, emit
 from sdc.execution import LOOPBACK
-from sdc.server.web.access import Access, AccessError, Rate, Signed, User, visitor_of
+from sdc.server.web.access import Access, Rate, Signed, User, visitor_of
 from sdc.server.web.connections import Connections
-from sdc.server.web.problems import PROBES, PX_PREFIX, Problem, answer_problem, denied, is_for_programs
+from sdc.server.web.problems import PROBES, PX_PREFIX, Problem, answer_problem, is_for_programs
 
 SESSION, BROWSER = "sdc_session", "sdc_browser"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -69,7 +69,8 @@ class Gateway:
         views = ("GET", "HEAD", "POST"), ("Content-Type", *OPEN_REQUEST_HEADERS)
         self._views = CORSMiddleware(app, ["*"], *views, expose_headers=OPEN_HEADERS)
         self._proxy_secret, self._connections = proxy_secret, connections
-        self._hosts = {*LOCAL_HOSTS, urlsplit(settings.url or "").hostname}
+        own = {urlsplit(settings.url).hostname} if settings.url else set[str | None]()
+        self._hosts = own | LOCAL_HOSTS
         self._is_secure = (settings.url or "").startswith("https")
         a_minute, many = settings.limits.requests_a_minute, READS_PER_REQUEST * settings.limits.requests_a_minute
         self.answered = Counter[tuple[str, int]]()
@@ -137,15 +138,15 @@ class Gateway:
 
         Returns the address that the proxy names, whose requests under way are counted; empty without one.
         """
-        if _host(headers.get("host", "")) not in self._hosts:
+        if _split(f"//{headers.get('host', '')}").hostname not in self._hosts:
             text = "the header Host names another machine; ask this server by its own name, or that of server.url"
             raise Problem("bad-host", text)
         is_safe, is_proxied = _is_view(scope), self._is_proxied(scope, headers)
         try:
             user, by_cookie = self._user(is_proxied, headers, cookies)
-        except AccessError as error:
+        except Problem:
             if not _is_open(scope["path"]):
-                raise denied(error) from error
+                raise
             user, by_cookie = User("", is_public=True), True
         had = cookies.get(BROWSER, "")
         if user.is_public and (had or given):
@@ -182,11 +183,11 @@ class Gateway:
         if (given := headers.get("authorization")) is not None:
             scheme, _, key = given.partition(" ")
             if scheme.lower() != "bearer":
-                raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
+                raise Problem("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
             return self._access.by_key(key.strip(), self._now()), False
         if session := self._signed.session_of(cookies.get(SESSION, "")):
             # a session that has ended is as none
-            with suppress(AccessError):
+            with suppress(Problem):
                 return self._access.by_session(session, self._now()), True
         return self._access.anybody(), True
 
@@ -198,7 +199,7 @@ class Gateway:
             return True
         given = ", ".join(headers.getlist(PROXY_SECRET)).encode("latin-1")
         if given and not (self._proxy_secret and hmac.compare_digest(given, self._proxy_secret)):
-            raise denied(AccessError("unauthorised", f"the header {PROXY_SECRET} is not server.proxy_secret"))
+            raise Problem("unauthorised", f"the header {PROXY_SECRET} is not server.proxy_secret")
         return bool(given)
 
 
@@ -279,29 +280,23 @@ def _is_open(path: str) -> bool:
     return path in ("/login", "/about", *PROBES) or path.startswith("/static/")
 
 
-def _host(header: str) -> str:
+def _split(address: str) -> SplitResult:
+    """The parts of an address; of what is none they are empty."""
     try:
-        return urlsplit(f"//{header}").hostname or ""
+        return urlsplit(address)
     except ValueError:
-        return ""
+        return urlsplit("")
 
 
 def _check_origin(headers: Headers, url: str | None) -> None:
     """Problem where a browser says that the request comes from a page of somebody else."""
     site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
-    host = headers.get("host", "")
-    own = origin in (None, url) or (_netloc(origin or "") == host and _host(host) in LOCAL_HOSTS)
+    host, from_ = _split(f"//{headers.get('host', '')}"), _split(origin or "")
+    own = origin in (None, url) or (from_.netloc == host.netloc and host.hostname in LOCAL_HOSTS)
     if site not in ("same-origin", "none") or not own:
         text = "this request comes from a page of another site; send it from a page of this server"
         behind = "" if url else ", and if that is behind a proxy, name its address in server.url"
         raise Problem("forbidden", text + behind)
-
-
-def _netloc(origin: str) -> str:
-    try:
-        return urlsplit(origin).netloc
-    except ValueError:
-        return ""
 
 
 def _add_headers(message: Message, given: str, is_secure: bool, more: Mapping[str, str]) -> None:

@@ -13,14 +13,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import Scope, Send
 
+from sdc.model.errors import SdcError
 from sdc.page_templates import page_templates
 from sdc.server.service.outcome import PROBLEMS
-from sdc.server.web.access import AccessError
 
 
 @dataclass
-class Problem(HTTPException):
-    """An answer that is none: its code, a sentence, what else the answer has, and its status where it is another."""
+class Problem(HTTPException, SdcError):  # noqa: N818 - the word of RFC 9457
+    """An answer that is none: its code, a sentence, what else the answer has, and its status where it is another.
+
+    It is an HTTPException because what reads bodies lets no other exception through.
+    """
 
     code: str
     message: str
@@ -29,9 +32,12 @@ class Problem(HTTPException):
     status: int = 0
 
     def __post_init__(self) -> None:
-        self.status = self.status or PROBLEMS[self.code]
-        # what reads bodies lets this one kind of exception through
-        super().__init__(self.status, self.message, self.headers)
+        self.status = self.status_code = self.status or PROBLEMS[self.code]
+        self.headers = {**({"www-authenticate": "Bearer"} if self.status == 401 else {}), **self.headers}
+        SdcError.__init__(self, self.message)
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def body(self) -> dict[str, Any]:
@@ -48,12 +54,6 @@ UNAVAILABLE = Problem(
     "the history of this server cannot be written or read now, and no answer is given that is not stored; ask again",
     headers={"retry-after": "5"},
 )
-
-
-def denied(error: AccessError) -> Problem:
-    """The answer to somebody who may not ask this."""
-    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
-    return Problem(error.code, str(error), headers=headers)
 
 
 _TEMPLATES = page_templates("sdc.server.web", "templates")

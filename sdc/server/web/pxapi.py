@@ -36,10 +36,10 @@ from sdc.publish.formats.px import px
 from sdc.publish.formats.pxapi import LANGUAGE, Document
 from sdc.publish.formats.table import NO_COUNT, Dimension, Pieces
 from sdc.publish.formats.xlsx import xlsx
+from sdc.server.service.outcome import SuppressedAnswer
 from sdc.server.service.service import Service
-from sdc.server.service.views import SuppressedAnswer
 from sdc.server.web.answers import Answer, Shape, in_file
-from sdc.server.web.api import estimated_cells, public_of
+from sdc.server.web.api import estimated_cells, has_it, public_of
 from sdc.server.web.gateway import READS_PER_REQUEST
 from sdc.server.web.problems import PX_PREFIX
 from sdc.server.web.px_selection import NO_TABLE, Chosen, Codes, fail, number_of, places_of, queried, sent, with_names
@@ -385,8 +385,7 @@ def _bytes(request: Request, body: bytes, media_type: str, headers: Mapping[str,
     """With its tag; what is public may become more, so that clients ask again."""
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     own = {"etag": tag, "cache-control": "no-cache", **(headers or {})}
-    given = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
-    if request.method == "GET" and given & {tag, "*"}:
+    if request.method == "GET" and has_it(request, tag):
         return Response(status_code=304, headers=own)
     return Response(body, headers=own, media_type=media_type)
 

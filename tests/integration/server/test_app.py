@@ -23,11 +23,11 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
-from sdc.server.service.views import Reply
+from sdc.server.service.outcome import Reply
 from sdc.server.web import answers
 from sdc.server.web.access import Role
+from sdc.server.web.answers import FORMATS
 from sdc.server.web.api import waited
-from sdc.server.web.formats import FORMATS
 from sdc.server.web.problems import LIVE, METRICS, READY
 from tests.helpers.http import Server, server_of
 from tests.helpers.small_service import SmallService

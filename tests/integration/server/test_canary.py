@@ -23,7 +23,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.server.service.service import Service
-from sdc.server.web.formats import FORMATS
+from sdc.server.web.answers import FORMATS
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import open_service
 

@@ -29,13 +29,12 @@ from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.server.service.audit import Audit, Standard, audit
 from sdc.server.service.judge import Judge, surveyed
+from sdc.server.service.outcome import Reply
 from sdc.server.service.prepare import EVIDENCE, first_release, folder_of, prepare
 from sdc.server.service.service import Service
 from sdc.server.service.service import open_service as open_prepared
-from sdc.server.service.views import Reply
 from sdc.server.simulation.replay import HistoryInput, recorded, replays
-from sdc.server.web.answers import Answer, pieces
-from sdc.server.web.formats import FORMATS
+from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
 from sdc.utility.measures import Weights

@@ -15,7 +15,8 @@ from sdc.config.file import read_config
 from sdc.events import SERVER, EventText, heard
 from sdc.model.table import Table
 from sdc.server.service.service import Service
-from sdc.server.web.access import Access, AccessError, access_to, announce_expiry
+from sdc.server.web.access import Access, access_to, announce_expiry
+from sdc.server.web.problems import Problem
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.commands import Sdc, sdc
 from tests.helpers.services import open_service
@@ -70,7 +71,7 @@ def test_keys_are_listed_made_and_revoked_beside_a_running_server(config: Path, 
     answer = sdc("keys", config, "--revoke", one["number"])
     assert answer.out.splitlines() == [f"{'no valid key':38}  operator  root", f"{'no valid key':38}  user      ada"]
     service.log.refresh()
-    with pytest.raises(AccessError, match="not valid here"):
+    with pytest.raises(Problem, match="not valid here"):
         access.by_key(key, now)
 
 

@@ -25,10 +25,8 @@ from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.server.service.audit import Standard, audit
 from sdc.server.service.decision import Decider
-from sdc.server.service.effect import effect_of
-from sdc.server.service.judge import Judge, one_way, surveyed
-from sdc.server.service.levels import levels_of, schema_in
-from sdc.server.service.projection import HistoryProjection
+from sdc.server.service.history import HistoryProjection, levels_of, schema_in
+from sdc.server.service.judge import Judge, effect_of, one_way, surveyed
 from sdc.server.service.rules import STEPS, Rule, rules_of
 from sdc.server.simulation.replay import recorded
 from sdc.server.simulation.run import rule_sets_of

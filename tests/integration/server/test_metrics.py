@@ -57,8 +57,8 @@ def test_requests_decisions_and_outages(czech: Table, tmp_path: Path) -> None:
         assert [labels[1] for name, labels in found if name == "sdc_info"] == [__version__]
         error = ChainUnavailableError("at postgresql://user@host")
         for _ in range(2):
-            service.deciding._say(fault_of(error), error)
-            service.deciding._say("")
+            service.deciding.say(fault_of(error), error)
+            service.deciding.say("")
         found = scraped(operator)
         assert found["sdc_outages_total", ("the history cannot be read or written",)] == 2
     finally:

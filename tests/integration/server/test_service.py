@@ -20,9 +20,9 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.service.history import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.outcome import Transition
 from sdc.server.service.prepare import prepare
-from sdc.server.service.projection import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.service import Service
 from sdc.server.service.service import open_service as open_prepared
 from sdc.server.service.workers import Worker
@@ -211,6 +211,16 @@ def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
     service.close()
     with pytest.raises(ChainUnavailableError, match="this server ends"):
         service.ask(0b11, "ada").result(600)
+    with pytest.raises(ChainUnavailableError, match="this server ends"):
+        service.round().result(600)
+
+
+def test_who_asks_while_a_server_ends_gets_an_answer(opened: Open) -> None:
+    """Logged or not: no request waits for ever, and neither does a round."""
+    service = opened(slot=30.0)
+    asked = [*(service.ask(0b11, "ada") for _ in range(100)), service.round()]
+    service.close()
+    assert all(future.exception(0) is None or "this server ends" in str(future.exception(0)) for future in asked)
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.record.entry import FIRST, Entry
 from sdc.risk.criteria import Criteria
-from sdc.server.service.decision import Decider, Decision, Past
+from sdc.server.service.decision import Decider, Decision
 from sdc.server.service.judge import Judge, surveyed
 from sdc.server.service.rounds import round_of
-from sdc.server.service.rules import Rule, rules_of
+from sdc.server.service.rules import Past, Rule, rules_of
 from sdc.server.simulation.replay import HistoryInput, input_of, recorded, replay_into, replays
 from sdc.server.simulation.run import ServerSimulation, first_release, requests_of, rule_sets_of
 from sdc.server.simulation.simulation import (

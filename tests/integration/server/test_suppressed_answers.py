@@ -19,11 +19,10 @@ from sdc.model.state import State
 from sdc.model.table import Table
 from sdc.record.database import ChainError
 from sdc.server.service.audit import Standard, audit
+from sdc.server.service.history import DECISION, NO_PARTS_HERE, HistoryProjection
 from sdc.server.service.judge import Judge, one_way
-from sdc.server.service.levels import NO_PARTS_HERE
-from sdc.server.service.projection import DECISION, HistoryProjection
 from sdc.server.service.service import Service
-from sdc.server.web.formats import FORMATS
+from sdc.server.web.answers import FORMATS
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, open_service
 from tests.helpers.waiting import wait_until

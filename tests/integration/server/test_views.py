@@ -18,7 +18,7 @@ from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.record.entry import Entry
-from sdc.server.service.projection import FRONTIERS, HistoryProjection
+from sdc.server.service.history import FRONTIERS, HistoryProjection
 from sdc.server.simulation.replay import recorded
 from tests.helpers.services import open_service
 from tests.helpers.streams import stream

@@ -17,9 +17,8 @@ from sdc.model.state import Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.server.service.views import Reply
-from sdc.server.web.answers import Answer, Shape, pieces
-from sdc.server.web.formats import FORMATS
+from sdc.server.service.outcome import Reply
+from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from sdc.server.web.gateway import SESSION
 from tests.helpers.browser import assert_whole, browser, tab
 from tests.helpers.http import Site, serving

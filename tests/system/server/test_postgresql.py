@@ -10,7 +10,8 @@ from sqlalchemy import make_url
 
 from sdc.config.server import ServerConfig
 from sdc.model.table import Table
-from sdc.server.web.access import AccessError, access_to
+from sdc.server.web.access import access_to
+from sdc.server.web.problems import Problem
 from tests.helpers.databases import Cluster, of_histories
 from tests.helpers.streams import BruteForce, stream
 from tests.helpers.waiting import at_once
@@ -97,5 +98,5 @@ def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str)
     assert other.by_key(key, NOW) == one.by_key(key, NOW)
     assert other.revoke(key.split("_")[1], "bob")
     services[0].log.store("session", "bob", "", {})
-    with pytest.raises(AccessError, match="not valid here"):
+    with pytest.raises(Problem, match="not valid here"):
         one.by_key(key, NOW)

@@ -32,8 +32,7 @@ from sdc.record.ledger import new_ledger
 from sdc.run_format import TOTAL
 from sdc.server.service.prepare import prepare
 from sdc.server.service.service import open_service
-from sdc.server.web.answers import Answer, pieces
-from sdc.server.web.formats import FORMATS
+from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.build import open_build
 from tests import reference
 from tests.helpers.builds import built, written

@@ -15,16 +15,17 @@ from sdc.server.web.access import (
     FORM_SECONDS,
     KEY,
     KINDS,
+    LOGGED_OUT,
     MOST_CALLERS,
     SESSION_SECONDS,
     Access,
-    AccessError,
     Rate,
     Signed,
     User,
     require_operator,
 )
 from sdc.server.web.listening import proxy_secret
+from sdc.server.web.problems import Problem
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = b"s" * 32
@@ -48,7 +49,7 @@ def started_again(entries: list[tuple[Any, ...]], **settings: Any) -> Access:
 
 
 def answer_to(access: Access, key: str, now: datetime = NOW) -> tuple[int, str, str]:
-    with pytest.raises(AccessError) as caught:
+    with pytest.raises(Problem) as caught:
         access.by_key(key, now)
     return caught.value.status, caught.value.code, str(caught.value)
 
@@ -130,10 +131,10 @@ def test_a_session_ends_with_its_key() -> None:
     session = signed.session_of(signed.session(user))
     assert session is not None
     assert access.by_session(session, NOW) == user
-    with pytest.raises(AccessError, match="not valid"):
+    with pytest.raises(Problem, match="not valid"):
         access.by_session(session, NOW + timedelta(days=1))
     access.revoke(session.key, "root")
-    with pytest.raises(AccessError, match="not valid"):
+    with pytest.raises(Problem, match="not valid"):
         access.by_session(session, NOW)
 
 
@@ -146,16 +147,35 @@ def test_a_session_ends_with_its_logout_after_a_new_start_too() -> None:
     assert other
     access.log_out(session, "ada", NOW)
     for one in (access, started_again(entries)):
-        with pytest.raises(AccessError, match="not valid"):
+        with pytest.raises(Problem, match="not valid"):
             one.by_session(session, NOW)
         assert one.by_session(other, NOW) == user
+
+
+def test_a_session_that_ends_while_another_does_stays_ended() -> None:
+    access, signed = access_of([]), Signed(SECRET)
+    user = access.by_key(access.new_key("ada", NOW), NOW)
+    sessions = [session for _ in range(3) if (session := signed.session_of(signed.session(user)))]
+    access.log_out(sessions[0], "ada", NOW)
+
+    class Meanwhile(datetime):
+        """Another server's logout is read while times are compared."""
+
+        def __ge__(self, other: datetime) -> bool:
+            access.apply(LOGGED_OUT, {"session": sessions[2].name, "expires": other.isoformat()})
+            return super().__ge__(other)
+
+    access.log_out(sessions[1], "ada", Meanwhile.fromisoformat(NOW.isoformat()))
+    for session in sessions:
+        with pytest.raises(Problem, match="not valid"):
+            access.by_session(session, NOW)
 
 
 def test_the_config_decides_who_exists_and_with_which_role() -> None:
     entries = list[tuple[Any, ...]]()
     access = access_of(entries)
     root, ada = access.new_key("ada", NOW), access.new_key("bob", NOW)
-    with pytest.raises(AccessError, match=r"server\.users has no 'eve', only ada, bob, cy; add the user there"):
+    with pytest.raises(Problem, match=r"server\.users has no 'eve', only ada, bob, cy; add the user there"):
         access.new_key("eve", NOW)
     later = started_again(entries, users=[{"name": "bob", "role": "user"}])
     assert answer_to(later, root)[0] == 401
@@ -203,12 +223,12 @@ def test_a_form_is_of_one_browser_and_one_server(monkeypatch: pytest.MonkeyPatch
         (form, ""),
         *((token, "a browser") for token in made_up),
     ]:
-        with pytest.raises(AccessError, match="this form has expired") as caught:
+        with pytest.raises(Problem, match="this form has expired") as caught:
             signed.check_form(token, browser)
         assert (caught.value.status, caught.value.code) == (403, "form-expired")
     later = int(datetime.now(UTC).timestamp()) + FORM_SECONDS + 60
     monkeypatch.setattr(TimestampSigner, "get_timestamp", lambda _: later)
-    with pytest.raises(AccessError, match="this form has expired"):
+    with pytest.raises(Problem, match="this form has expired"):
         signed.check_form(form, "a browser")
 
 
@@ -267,7 +287,7 @@ def test_a_proxy_names_users_whose_roles_the_settings_give() -> None:
 
 def test_without_a_key_there_is_the_public_or_nobody() -> None:
     for closed in ({"users": [{"name": "ada"}]}, {"public": False}):
-        with pytest.raises(AccessError, match="give a key of this server") as caught:
+        with pytest.raises(Problem, match="give a key of this server") as caught:
             access_of(**closed).anybody()
         assert caught.value.status == 401
     for is_open in ({"users": []}, {"users": [{"name": "ada"}], "public": True}):
@@ -281,6 +301,6 @@ def test_auditors_look_and_operators_change() -> None:
     require_operator(operator, changes=True)
     require_operator(auditor)
     for who, changes in ((auditor, True), (user, False), (user, True)):
-        with pytest.raises(AccessError, match="this is for operators") as caught:
+        with pytest.raises(Problem, match="this is for operators") as caught:
             require_operator(who, changes=changes)
         assert (caught.value.status, caught.value.code) == (403, "forbidden")

@@ -27,8 +27,8 @@ from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, TOTAL, in_csv
-from sdc.server.web.answers import Answer, Shape, etag, file_name, pieces
-from sdc.server.web.formats import FORMATS, FormatError, format_of
+from sdc.server.web.answers import FORMATS, Answer, Shape, etag, file_name, format_of, pieces
+from sdc.server.web.problems import Problem
 from tests.strategies import dense, schema_of
 
 Rows = list[tuple[object, ...]]
@@ -213,9 +213,9 @@ def test_how_many_cells_there_are_is_known_before(answer: Answer) -> None:
 def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
     table = Table.of(schema_of([100] * 30), np.zeros((1, 30), np.int64))
     assert Answer("", table, Shape(totals=True)).table.at_most == 2**30
-    with pytest.raises(FormatError, match=f"there are {100**30} cells, which nobody can list; ask without zeros"):
+    with pytest.raises(Problem, match=f"there are {100**30} cells, which nobody can list; ask without zeros"):
         Answer("", table, Shape(zeros=True))
-    with pytest.raises(FormatError, match=f"JSON-stat numbers cells, and {100**30} are too many"):
+    with pytest.raises(Problem, match=f"JSON-stat numbers cells, and {100**30} are too many"):
         pieces(Answer("", table), FORMATS["jsonstat"])
     assert read_csv(written(Answer("", table), "csv"))[1] == [(*["0"] * 30, 1)]
     assert read_json(written(Answer("", table), "json")) == [(*["0"] * 30, 1)]
@@ -259,11 +259,11 @@ def test_what_cannot_be_written_is_refused() -> None:
     with pytest.raises(ReleaseError, match="a variable is called 'count', which is the column of counts; rename it"):
         Answer("", named)
     totalled = Table.of(Schema((Variable("A", ("a", TOTAL)),)), np.array([[0]]))
-    with pytest.raises(FormatError, match=r"variable 'A' has a category '\(total\)' already; ask without totals"):
+    with pytest.raises(Problem, match=r"variable 'A' has a category '\(total\)' already; ask without totals"):
         Answer("", totalled, Shape(totals=True))
     assert read_csv(written(Answer("", totalled, Shape(zeros=True)), "csv"))[1] == [("a", 1), (TOTAL, 0)]
     large = Table.of(schema_of([MAX_CATEGORIES]), np.array([[0]]))
-    with pytest.raises(FormatError, match="which leaves no room for a total; ask without totals"):
+    with pytest.raises(Problem, match="which leaves no room for a total; ask without totals"):
         Answer("", large, Shape(totals=True))
 
 
@@ -272,7 +272,7 @@ def test_xml_is_refused_where_it_has_not_the_character(where: str) -> None:
     bad = "a\uffff"
     table = Table.of(Schema((Variable("B", (bad if where == "variable 'B'" else "a",)),)), np.array([[0]]))
     answer = Answer(bad if where == "the title" else "", table)
-    with pytest.raises(FormatError, match=f"{where} has a character that XML has not; take CSV, JSON or Parquet"):
+    with pytest.raises(Problem, match=f"{where} has a character that XML has not; take CSV, JSON or Parquet"):
         pieces(answer, FORMATS["xml"])
     assert read_json(written(answer, "json"))[0][-1] == 1
 
@@ -313,20 +313,20 @@ def test_the_header_chooses_where_the_address_does_not(accept: str, suffix: str)
 @pytest.mark.parametrize("accept", ["image/png", "*/*;q=0", "nonsense", ",", "text/csv;q=-1", "application/pdf, x/*"])
 def test_a_header_that_names_nothing_that_is_had_is_refused(accept: str) -> None:
     message = f"Accept: {accept!r} names no format that is had; there are application/json, text/html"
-    with pytest.raises(FormatError, match=re.escape(message)):
+    with pytest.raises(Problem, match=re.escape(message)):
         format_of(None, accept)
 
 
 @pytest.mark.parametrize("suffix", ["xls", "", "CSV", "../etc"])
 def test_an_unknown_suffix_is_refused(suffix: str) -> None:
-    with pytest.raises(FormatError, match=f"there is no format '{suffix}'; there are json, html, txt, csv, xml, "):
+    with pytest.raises(Problem, match=f"there is no format '{suffix}'; there are json, html, txt, csv, xml, "):
         format_of(suffix, "text/csv")
 
 
 @given(hs.text() | hs.text("aeptx/*;,=q.01 "))
 @example("\x00")
 def test_no_header_does_more_harm(accept: str) -> None:
-    with suppress(FormatError):
+    with suppress(Problem):
         assert format_of(None, accept) in FORMATS.values()
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as hs
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.server.web.answers import Answer, Shape
-from sdc.server.web.chart import MAX_BARS, chart
+from sdc.server.web.pages import MAX_BARS, chart
 from tests.strategies import dense, schema_of
 
 

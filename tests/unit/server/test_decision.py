@@ -20,10 +20,9 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
-from sdc.server.service.decision import Decider, Decision, Past
-from sdc.server.service.effect import effect_of
-from sdc.server.service.judge import Judge, one_way, surveyed
-from sdc.server.service.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, refusal_message, rules_of
+from sdc.server.service.decision import Decider, Decision
+from sdc.server.service.judge import Judge, effect_of, one_way, surveyed
+from sdc.server.service.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, Past, refusal_message, rules_of
 from sdc.server.service.rules import RULES as RULES_THERE_ARE
 from tests import reference
 from tests.helpers.streams import BruteForce, decisions, stream
