@@ -258,7 +258,8 @@ def magnitude_table(
     [{'region': 'n', 'total': '18'}, {'region': 's', 'total': '27'}]
     """
     from sdc.data.columns import read_columns
-    from sdc.data.reading import FRAME, settings_of
+    from sdc.data.reading import settings_of
+    from sdc.data.records import FRAME
     from sdc.protect import magnitude
     from sdc.protect.dominance import Rules
 

@@ -8,7 +8,6 @@ import os
 import pickle
 import queue
 import resource
-import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +27,12 @@ from sdc.model.errors import InputError, SdcError
 OWN_BYTES = 176 << 20
 _AHEAD = 1 << 20  # bytes it may be ahead of the reader
 IDLE_SECONDS = 10.0  # its memory is not for a search that takes hours
-FRAME = struct.Struct("<cQ")
 _TEXTS, _SMALL = (".csv", ".tsv", ".txt"), 1 << 19
 _NARROW = ((pa.int8(), np.int8), (pa.int16(), np.int16))
-RECORDS, RESULT, REFUSAL, BYTES = b"r", b"=", b"!", b"?"
-"""Kinds of frames: records, a result, a refusal, or a request for bytes of a file."""
+RECORDS, RESULT, REFUSAL, BYTES = range(4)
+"""Kinds of answers: records, a result, a refusal, or a request for bytes of a file."""
+FoundLayout: TypeAlias = tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...], int | None]
+"""The columns, the rows of each group, and the bytes of a divisible text, see `Layout` in `records`."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def serve() -> None:
         fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _AHEAD)
     answers = os.fdopen(os.dup(1), "wb", _AHEAD)
     os.dup2(2, 1)  # output of libraries is no answer
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     while True:
         try:
@@ -74,42 +74,26 @@ def serve() -> None:
             os.chdir(folder)
         for part, arguments in pieces:
             own = _LentPart(part.url, part.size, part.suffix, requests, answers) if is_lent else part
-            for kind, content in _answers(function, own, memory, arguments):
-                say(answers, kind, content)
-            if kind == REFUSAL:
+            if not _answer(function, own, memory, arguments, answers):
                 break
 
 
-def say(pipe: IO[bytes], kind: bytes, content: Any) -> None:
-    """Send one frame."""
-    pipe.write(FRAME.pack(kind, len(content)))
-    pipe.write(content)
+def say(pipe: IO[bytes], content: Any) -> None:
+    """Send something to the other process, which loads it with pickle."""
+    pipe.write(pickle.dumps(content, pickle.HIGHEST_PROTOCOL))
     pipe.flush()
 
 
-def heard(pipe: IO[bytes]) -> tuple[bytes, bytes]:
-    """Receive one frame; EOFError if there is none."""
-    head = pipe.read(FRAME.size)
-    if len(head) < FRAME.size:
-        raise EOFError
-    kind, size = FRAME.unpack(head)
-    content = pipe.read(size)
-    if len(content) < size:
-        raise EOFError
-    return kind, content
-
-
-def _listen(requests: queue.SimpleQueue[bytes]) -> None:
-    """Queue the parent's frames; if the parent is gone, end the process."""
-    with suppress(EOFError):
+def _listen(requests: queue.SimpleQueue[Any]) -> None:
+    """Queue what the parent sends; if the parent is gone, end the process."""
+    with suppress(EOFError, pickle.UnpicklingError):
         while True:
-            requests.put(heard(sys.stdin.buffer)[1])
+            requests.put(pickle.load(sys.stdin.buffer))
     os._exit(0)
 
 
-def _answers(
-    function: Callable[..., Any], part: RecordFile, memory: int, arguments: Any
-) -> Iterator[tuple[bytes, Any]]:
+def _answer(function: Callable[..., Any], part: RecordFile, memory: int, arguments: Any, answers: IO[bytes]) -> bool:
+    """Send what the function returns for a part; whether it did."""
     if part.suffix.startswith(_TEXTS) and not is_small(part):
         from sdc.data.text_kernel import compiled
 
@@ -119,12 +103,14 @@ def _answers(
         result = function(part, *arguments)
         if isinstance(result, Iterator):
             for batch in result:
-                yield RECORDS, _stream_of(batch)
+                say(answers, (RECORDS, _stream_of(batch)))
             result = None
-        yield RESULT, pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        say(answers, (RESULT, result))
     except Exception as error:
         _limit(None)
-        yield REFUSAL, pickle.dumps(_refusal(part, error, memory), pickle.HIGHEST_PROTOCOL)
+        say(answers, (REFUSAL, _refusal(part, error, memory)))
+        return False
+    return True
 
 
 def _limit(memory: int | None) -> None:
@@ -189,7 +175,7 @@ def narrow(
 class _LentPart(RecordFile):
     """A part that the parent has opened, and whose bytes it sends."""
 
-    requests: queue.SimpleQueue[bytes]
+    requests: queue.SimpleQueue[Any]
     answers: IO[bytes]
 
     @contextmanager
@@ -198,7 +184,7 @@ class _LentPart(RecordFile):
 
 
 class _LentFile(io.RawIOBase):
-    def __init__(self, requests: queue.SimpleQueue[bytes], answers: IO[bytes]) -> None:
+    def __init__(self, requests: queue.SimpleQueue[Any], answers: IO[bytes]) -> None:
         self._requests, self._answers = requests, answers
 
     def readable(self) -> bool:
@@ -219,5 +205,5 @@ class _LentFile(io.RawIOBase):
         return len(content)
 
     def _request(self, name: str, *arguments: int) -> Any:
-        say(self._answers, BYTES, pickle.dumps((name, arguments)))
-        return pickle.loads(self._requests.get())
+        say(self._answers, (BYTES, (name, arguments)))
+        return self._requests.get()

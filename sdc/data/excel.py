@@ -22,7 +22,7 @@ from xml.parsers.expat import ParserCreate
 
 import pyarrow as pa
 
-from sdc.data.child import RecordFile
+from sdc.data.child import FoundLayout, RecordFile
 from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
 
@@ -32,10 +32,10 @@ _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 5
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # the parts of a format without a meaning
 
 
-def layout(part: RecordFile, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: RecordFile, sheet: str | None) -> FoundLayout:
     """The columns, all of them text."""
     with _opened(part, sheet) as found:
-        return tuple((name, pa.string()) for name in found.names), ()
+        return tuple((name, pa.string()) for name in found.names), (), None
 
 
 def batches(

@@ -23,6 +23,7 @@ from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.reading import settings_of as table_settings
 from sdc.data.records import reader_of
 from sdc.data.source import Source
+from sdc.data.statistical import labels as value_labels
 from sdc.data.structural_zeros import empty_cells
 from sdc.data.text import guessed
 from sdc.model.alike import alikes
@@ -246,8 +247,8 @@ def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[s
     first, labels = source.parts[0], dict[str, dict[str, Any]]()
     if first.suffix not in STATISTICAL:
         return labels
-    reader, encoding = reader_of(first, csv)
-    read = READER.run(reader.labels, first, encoding)
+    *_, encoding = reader_of(first, csv)
+    read = READER.run(value_labels, first, encoding)
     for column, recode in ((p.column, p.recode) for p in found if p.why is None):
         label, of_codes = read[column.name]
         own: dict[str, Any] = {"label": label} if label is not None and is_plain(label) else {}

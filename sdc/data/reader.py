@@ -16,11 +16,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from sdc.data.child import BYTES, RECORDS, REFUSAL, RESULT, RecordFile, heard, say, too_much
+from sdc.data.child import BYTES, RECORDS, REFUSAL, RecordFile, say, too_much
 from sdc.data.source import SourcePart, is_url, readable
 from sdc.model.errors import InputError
 
@@ -29,6 +29,7 @@ Process: TypeAlias = subprocess.Popen[bytes]
 
 LEAST, MOST = 80 << 20, 1 << 30  # bytes for a child beside its own, at least and at most
 SECONDS_TO_END = 1.0
+_GONE = EOFError, OSError, pickle.UnpicklingError  # from the pipe of a child that died
 _SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from sdc.data.child import serve; serve()"
 # its memory is only what it requests: no pool that allocates more in advance, no waiting threads
 _PLAIN = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -72,25 +73,27 @@ class Reader:
             part.require_unchanged()
         with part.opened() as source:
             lent = None if isinstance(source, str) else source
-            request = pickle.dumps(
-                (function, pieces_for_child, lent is not None, room, _here(pieces_for_child)), pickle.HIGHEST_PROTOCOL
-            )
+            # the child loads it when it is at work: it may import for longer than it may be idle
+            request = pickle.dumps((function, pieces_for_child, lent is not None, room, _here(pieces_for_child)))
             child, (kind, content) = self._first_answer(request, part, room)
             try:
                 while True:
                     if kind == BYTES:
-                        _say(child, _lent(lent, part, content))
+                        name, arguments = content
+                        with readable(part.url):
+                            given = getattr(lent, name)(*arguments)
+                        _say(child, given)
                     elif kind == RECORDS:
                         yield part, pa.ipc.open_stream(content).read_next_batch()
                     else:
-                        result, after = pickle.loads(content), next(parts, None)
+                        result, after = content, next(parts, None)
                         if kind == REFUSAL or after is None:
                             break
                         part.require_unchanged()
                         yield part, result
                         part = after
-                    kind, content = heard(_out(child))
-            except (EOFError, OSError):
+                    kind, content = _heard(child)
+            except _GONE:
                 kind, result = REFUSAL, _died(part, _ended(child), room)
             except BaseException:
                 _ended(child)  # its next frames would be taken for the answer to the next request
@@ -111,14 +114,14 @@ class Reader:
         """Called in a fork: the children belong to the parent."""
         self._idle = []
 
-    def _first_answer(self, request: bytes, part: SourcePart, room: int) -> tuple[Process, tuple[bytes, bytes]]:
+    def _first_answer(self, request: bytes, part: SourcePart, room: int) -> tuple[Process, tuple[int, Any]]:
         while True:
             is_new = not self._idle
             child = _started(part) if is_new else self._idle.pop()
             try:
                 _say(child, request)
-                return child, heard(_out(child))
-            except (EOFError, OSError):
+                return child, _heard(child)
+            except _GONE:
                 status = _ended(child)
                 if status or is_new:  # otherwise it has just ended after its idle time
                     refusal = _died(part, status, room)
@@ -159,20 +162,15 @@ def _ended(child: Process) -> int:
         return child.wait()
 
 
-def _say(child: Process, content: bytes) -> None:
+def _say(child: Process, content: Any) -> None:
     assert child.stdin is not None
-    say(child.stdin, RESULT, content)
+    say(child.stdin, content)
 
 
-def _out(child: Process) -> IO[bytes]:
+def _heard(child: Process) -> tuple[int, Any]:
     assert child.stdout is not None
-    return child.stdout
-
-
-def _lent(lent: Any, part: SourcePart, pieces_for_child: bytes) -> bytes:
-    name, arguments = pickle.loads(pieces_for_child)
-    with readable(part.url):
-        return pickle.dumps(getattr(lent, name)(*arguments), pickle.HIGHEST_PROTOCOL)
+    found: tuple[int, Any] = pickle.load(child.stdout)
+    return found
 
 
 def _died(part: SourcePart, status: int, room: int) -> InputError:

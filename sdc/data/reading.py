@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,10 +35,10 @@ from sdc.config.old_keys import current, warn
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
 from sdc.data.counting import Array, CellTally, FinalCodes, Packing, merge, scratch_of
-from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
 from sdc.data.records import (
+    FRAME,
     Layout,
     Piece,
     batches,
@@ -47,9 +46,9 @@ from sdc.data.records import (
     layouts_of,
     require_all_values,
     require_once,
-    require_values,
+    source_of,
 )
-from sdc.data.source import Source, SourcePart, open_source, require_records
+from sdc.data.source import Source, SourcePart, require_records
 from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import PROBLEMS, BadRecord, BadRecords, Coding, Vocabulary, without_values
 from sdc.data.weights import weights_of
@@ -74,11 +73,10 @@ _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
 MEMORY = 1 << 30
 """Default bytes for counted cells."""
 
-FRAME = "the data frame"
 INDEX = re.compile(r"__index_level_\d+__")  # pandas's name of an index in Parquet
 OF_BUILDS = ("path", "missing_counts", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
-_FRAME_ROWS, _BLOCK = 1 << 17, 1 << 16
+_BLOCK = 1 << 16
 _UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # of a unit at most
 _CUTS, _PARTS, _SMALL = 4, 256, 4  # so many units with workers; parts combined in one unit, and their size
 
@@ -190,11 +188,9 @@ def _count_source(
 ) -> CountedRecords:
     named = current({name: value for name, value in given.items() if value is not None}, "table", warn)
     require_names(named, SETTINGS, "a table")
-    is_path = isinstance(source, str | Path)
-    settings = settings_of(str(source) if is_path else FRAME, {**named, "weight": weight})
-    if not is_path:
-        return count_frame(arrow_of(source, _used(settings)), settings, memory)
-    return count_records(open_source(source, ignore=settings.ignore), settings, executor, memory)
+    path = str(source) if isinstance(source, str | Path) else FRAME
+    settings = settings_of(path, {**named, "weight": weight})
+    return count_records(source_of(source, settings.ignore, _used(settings)), settings, executor, memory)
 
 
 def _used(settings: TableConfig) -> frozenset[str] | None:
@@ -305,28 +301,6 @@ def count_records(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
-    """As `count_records`, for a table in memory."""
-    part, names = SourcePart(FRAME, None, ""), frame.column_names
-    settings.csv.require_used("", FRAME)
-    count = count_of(names, settings, FRAME)
-    codings = _codings(names, count, settings, FRAME)
-    folder = scratch_of(IN_PROCESS)
-    unused = _unused(zip(names, frame.schema.types, strict=True), codings, count, settings)
-    unit = PartUnit((), codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
-    tally = CellTally(codings, memory, folder, settings.weight is not None)
-    try:
-        row = 0
-        for batch in frame.to_batches(max_chunksize=_FRAME_ROWS):
-            if _count_batch(batch.select(unit.columns), tally, unit, part):
-                require_values(batch, part, row)
-            row += len(batch)
-        _check(tally, settings, FRAME)
-        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, count is not None)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 # Settings and columns
 
 
@@ -366,11 +340,7 @@ def count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | 
 
 
 def _codings(
-    columns: list[str],
-    count: str | None,
-    settings: TableConfig,
-    path: str,
-    reals: Mapping[str, bool] = MappingProxyType({}),
+    columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Mapping[str, bool]
 ) -> tuple[Coding, ...]:
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]

@@ -1,10 +1,11 @@
-"""Batches of records from a part of any kind, and the layout of a part."""
+"""Batches of records from a part of any kind, or a data frame, and the layout of a part."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sdc.config.table import EXCEL, CsvConfig
-from sdc.data.child import RecordFile, narrow
+from sdc.data.child import FoundLayout, RecordFile, narrow
+from sdc.data.frames import arrow_of
 from sdc.data.reader import MOST, READER
-from sdc.data.source import SourcePart, counted
-from sdc.data.text import Text, header_of, may_be_cut, text_batches
+from sdc.data.source import Source, SourcePart, counted, open_source
+from sdc.data.text import Text, text_batches, text_layout
 from sdc.data.vocabulary import kind_of, without_values
 from sdc.model.errors import InputError
 
@@ -23,14 +25,34 @@ _BATCH_ROWS = 1 << 17
 _PAGES = 1 << 20  # bytes of a column that are read at a time
 
 
-def parquet_layout(part: RecordFile) -> tuple[pa.Schema, tuple[int, ...]]:
+FRAME = "the data frame"
+
+
+@dataclass(frozen=True, eq=False)
+class FramePart(SourcePart):
+    """A data frame, read like a file."""
+
+    frame: pa.Table
+
+
+def source_of(source: Any, ignore: Sequence[str], used: Collection[str] | None) -> Source:
+    """The parts of a path or URL, see `open_source`; or a data frame as one, see `arrow_of` for `used`."""
+    if isinstance(source, str | Path):
+        return open_source(source, ignore=ignore)
+    return Source(FRAME, (FramePart(FRAME, None, "", arrow_of(source, used)),))
+
+
+def parquet_layout(part: RecordFile, how: None) -> FoundLayout:
     """The columns with their types, and the rows of each row group."""
     with part.opened() as source:
         file = pq.ParquetFile(source)
-        return file.schema_arrow, tuple(_rows(file))
+        schema = file.schema_arrow
+        return tuple(zip(schema.names, schema.types, strict=True)), tuple(_rows(file)), None
 
 
-def parquet_batches(part: RecordFile, columns: Sequence[str], groups: range | None) -> Iterator[pa.RecordBatch]:
+def parquet_batches(
+    part: RecordFile, columns: Sequence[str], how: None, groups: range | None
+) -> Iterator[pa.RecordBatch]:
     """The records of some row groups, None for all; texts as dictionaries, so that each is examined once for each
     batch.
     """
@@ -83,7 +105,7 @@ class Layout:
     """Columns of a part with their types, and the rows of each row group, or the bytes of a divisible text."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
-    groups: tuple[int, ...]
+    groups: tuple[int, ...] = ()
     size: int | None = None
 
     @property
@@ -104,7 +126,7 @@ def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
                 f"{part} has the columns {', '.join(layout.names)} but {parts[0].name} has {', '.join(names)}; "
                 "give every part the same columns in the same order"
             )
-    if len(names) == 1 and re.search(r"[,;\t|]", names[0]):
+    if parts[0].suffix and len(names) == 1 and re.search(r"[,;\t|]", names[0]):
         raise InputError(
             f"{parts[0]} has the one column {names[0]!r}; separate the columns by commas, or name what separates them "
             "as table.csv.delimiter"
@@ -142,14 +164,11 @@ def batches(
 
     room  bytes for reading, beside the basic memory of a reading process
     """
-    if pieces[0][0].suffix == ".parquet":
-        found = READER.each(parquet_batches, [(part, (columns, span)) for part, span in pieces], room)
-    elif not pieces[0][0].is_text:
-        reader, how = reader_of(pieces[0][0], csv)
-        found = READER.each(reader.batches, [(part, (columns, how, span)) for part, span in pieces], room)
-    else:
-        written = _written(pieces[0][0], csv)
-        found = READER.each(text_batches, [(part, (columns, written, span)) for part, span in pieces], room)
+    part, *_ = pieces[0]
+    if isinstance(part, FramePart):
+        return ((part, batch) for batch in part.frame.select(columns).to_batches(_BATCH_ROWS))
+    _, read, how = reader_of(part, csv)
+    found = READER.each(read, [(part, (columns, how, span)) for part, span in pieces], room)
     return ((part, batch) for part, batch in found if batch is not None)
 
 
@@ -158,45 +177,34 @@ def require_all_values(part: SourcePart, span: range | None, csv: CsvConfig, roo
 
     Text and Excel have been checked; in a file of SPSS, Stata or SAS each row is a record.
     """
-    if part.suffix != ".parquet":
+    if part.suffix not in (".parquet", ""):
         return
     (layout,) = layouts_of([part], csv)
     row = 0 if span is None else sum(layout.groups[: span.start])
     for _, batch in batches([(part, span)], list(dict.fromkeys(layout.names)), csv, room):
-        require_values(batch, part, row)
+        if batch.num_columns > 1 and len(rows := np.flatnonzero(without_values(batch))):
+            raise InputError(f"{part}, row {row + int(rows[0]) + 1}: it has no value at all; take it out")
         row += len(batch)
 
 
-def require_values(batch: pa.RecordBatch, part: SourcePart, before: int) -> None:
-    """InputError for a row without a value in all of several columns; `before`: rows before the batch."""
-    if batch.num_columns > 1 and len(rows := np.flatnonzero(without_values(batch))):
-        raise InputError(f"{part}, row {before + int(rows[0]) + 1}: it has no value at all; take it out")
-
-
-def _written(part: SourcePart, csv: CsvConfig) -> Text:
-    return Text(csv.delimiter_of(part.suffix), csv.encoding, csv.quote)
-
-
-def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
-    """The module with `layout` and `batches` for a kind of file, and the setting that these take."""
+def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Callable[..., Any], Callable[..., Any], Any]:
+    """What reads the layout and the batches of a kind of file, and the setting that both take."""
     from sdc.data import excel, statistical
 
+    if part.suffix == ".parquet":
+        return parquet_layout, parquet_batches, None
+    if part.is_text:
+        return text_layout, text_batches, Text(csv.delimiter_of(part.suffix), csv.encoding, csv.quote)
     if part.suffix == EXCEL:
-        return excel, csv.sheet
-    return statistical, None if csv.encoding == _CSV.encoding else csv.encoding
+        return excel.layout, excel.batches, csv.sheet
+    return statistical.layout, statistical.batches, None if csv.encoding == _CSV.encoding else csv.encoding
 
 
 def _layouts(parts: Sequence[SourcePart], csv: CsvConfig) -> Iterator[Layout]:
-    if parts[0].suffix == ".parquet":
-        for _, (schema, groups) in READER.each(parquet_layout, [(part, ()) for part in parts]):
-            yield Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
+    if isinstance(parts[0], FramePart):
+        schema = parts[0].frame.schema
+        yield Layout(tuple(zip(schema.names, schema.types, strict=True)))
         return
-    if not parts[0].is_text:
-        reader, how = reader_of(parts[0], csv)
-        for _, found in READER.each(reader.layout, [(part, (how,)) for part in parts]):
-            yield Layout(*found)
-        return
-    written = _written(parts[0], csv)
-    for part, names in READER.each(header_of, [(part, (written,)) for part in parts]):
-        size = part.size if may_be_cut(part.suffix, written) else None
-        yield Layout(tuple((name, pa.string()) for name in names), (), size)
+    layout, _, how = reader_of(parts[0], csv)
+    for _, found in READER.each(layout, [(part, (how,)) for part in parts]):
+        yield Layout(*found)

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from sdc.data.child import RecordFile
+from sdc.data.child import FoundLayout, RecordFile
 from sdc.model.errors import InputError
 from sdc.model.extras import require_packages
 
@@ -67,7 +67,7 @@ def whole_name(value: float) -> str:
     return str(float(value)) if value == value else ""
 
 
-def layout(part: RecordFile, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: RecordFile, encoding: str | None) -> FoundLayout:
     """The columns with their types, and the rows of each group if the file has its number of rows."""
     if part.suffix == ".xpt" and (part.size or 0) % _RECORD:
         raise InputError(f"{part} has {part.size} bytes, and transport files a multiple of {_RECORD}; it was cut short")
@@ -77,7 +77,7 @@ def layout(part: RecordFile, encoding: str | None) -> tuple[tuple[tuple[str, pa.
     matches = [re.fullmatch(r"(.*)_duplicated\d+", name) for name in names]
     called = [m[1] if m and m[1] in names else name for m, name in zip(matches, names, strict=True)]
     columns = tuple((own, _type(part, about, name)[0]) for own, name in zip(called, names, strict=True))
-    return columns, tuple(min(_GROUP, rows - at) for at in range(0, rows, _GROUP))
+    return columns, tuple(min(_GROUP, rows - at) for at in range(0, rows, _GROUP)), None
 
 
 def batches(

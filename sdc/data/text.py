@@ -23,17 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.data.child import RecordFile, is_small, narrow
-from sdc.data.text_kernel import (
-    AFTER_QUOTE,
-    NO_VALUE,
-    NOT_CLOSED,
-    WIDTH,
-    Split,
-    compiled,
-    outputs,
-    split,
-)
+from sdc.data.child import FoundLayout, RecordFile, is_small, narrow
+from sdc.data.text_kernel import AFTER_QUOTE, NO_VALUE, NOT_CLOSED, WIDTH, Split, compiled, outputs, split
 from sdc.model.errors import InputError
 
 _BLOCK = 1 << 20  # bytes that are split at a time
@@ -57,7 +48,13 @@ class Text(NamedTuple):
     quote: str
 
 
-def header_of(part: RecordFile, csv: Text) -> list[str]:
+def text_layout(part: RecordFile, csv: Text) -> FoundLayout:
+    """The columns, all of them text, and the bytes of the file if ranges of them can be read separately."""
+    can_be_cut = not part.suffix.endswith(_PACKED) and "\n".encode(csv.encoding) == b"\n"
+    return tuple((name, pa.string()) for name in _header_of(part, csv)), (), part.size if can_be_cut else None
+
+
+def _header_of(part: RecordFile, csv: Text) -> list[str]:
     """The column names in the first non-empty line."""
     for lines in _blocks(part, csv, None):
         if at := _first(lines.text):
@@ -93,11 +90,6 @@ def _is_encoded(content: bytes, encoding: str) -> bool:
     return True
 
 
-def may_be_cut(suffix: str, csv: Text) -> bool:
-    """Whether ranges of bytes of such a file can be read separately."""
-    return not suffix.endswith(_PACKED) and "\n".encode(csv.encoding) == b"\n"
-
-
 def text_batches(
     part: RecordFile, columns: Sequence[str], csv: Text, span: range | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -105,7 +97,7 @@ def text_batches(
 
     InputError with the line for ambiguous content.
     """
-    names = [] if span is None or span.start == 0 else header_of(part, csv)
+    names = [] if span is None or span.start == 0 else _header_of(part, csv)
     run: Split = split if is_small(part) else compiled()
     values = _FEW
     room = outputs(len(columns), _ROWS, values)
