@@ -97,12 +97,17 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
     groups  for each the positions of its cells, in C order
     useful  (groups,) the distance down that counts; needed  (groups,) the total distance down and up that is required
 
-    Groups are tried in order, until the first failure. Raises ReleaseError beyond 4,096 cells.
+    Groups are tried in order, until the first failure; first those that the linear program excludes are looked for.
+    Raises ReleaseError beyond 4,096 cells.
     """
     check_size(table)
     equations = MarginalEquations.of(table, knowledge)
     system = _with_others(equations, groups, table.total)
     truth, found, steps = equations.truth, list[Counts](), 0
+    for at, least in enumerate((needed - useful).tolist()):
+        steps += NEAR_STEPS * (least > 0)
+        if least > 0 and system.excludes(len(truth) + at, 0, least):
+            return GroupsMoved(False, Differences.none(len(table.schema.axes)), steps)
     for at, own in enumerate(groups):
         most, needs = int(useful[at]), int(needed[at])
         # the result for one group serves others

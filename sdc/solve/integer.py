@@ -99,8 +99,8 @@ class IntegerSystem:
         """
         assert self._truth is not None
         free, sums = self._changes
-        rooms = np.stack([self._truth - self._lower, self._upper - self._truth])[:, free]
-        if count not in self._free or rooms[end, column := int(np.searchsorted(free, count))] < far:
+        rooms, column = self._rooms(count)
+        if count not in self._free or rooms[end, column] < far:
             return None
         least = np.zeros_like(rooms)
         least[end, column] = rooms[end, column] = far
@@ -117,6 +117,27 @@ class IntegerSystem:
             if np.abs(found - changes).max() < TOLERANCE and self._is_solved_by(table):
                 return table
         return None
+
+    def excludes(self, count: int, end: int, far: int) -> bool:
+        """Whether the linear program finds that a count cannot be so far below (end 0) or above the truth (1).
+
+        A proposal in floating point. The truth must be known. Deterministic.
+        """
+        (rooms, column), (_, sums) = self._rooms(count), self._changes
+        if count not in self._free or rooms[end, column] < far:
+            return True
+        costs = np.zeros(rooms.shape)
+        costs[1 - end, column], costs[end, column] = 1, -1
+        found = cheapest(costs.reshape(-1), 0, rooms.reshape(-1), [sums])
+        # where the solver fails nothing is excluded
+        return found is not None and -float(found @ costs.reshape(-1)) < far - TOLERANCE
+
+    def _rooms(self, count: int) -> tuple[Counts, int]:
+        """(2, k) how far below and above the truth each unknown count may be; the place of a count among them."""
+        assert self._truth is not None
+        free, _ = self._changes
+        rooms = np.stack([self._truth - self._lower, self._upper - self._truth])[:, free]
+        return rooms, int(np.searchsorted(free, count))
 
     @cached_property
     def _changes(self) -> tuple[Counts, LinearSums]:

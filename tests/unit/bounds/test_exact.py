@@ -228,6 +228,8 @@ def test_what_is_near_goes_as_far_as_is_asked_for() -> None:
         assert whole is not None
         most = abs(int((whole - counts)[place]))
         assert system.nearest(place, end, most + 1) is None
+        assert system.excludes(place, end, most + 1)
+        assert not system.excludes(place, end, most)
         for far in {1, most} if most else ():
             near = system.nearest(place, end, far)
             assert near is not None
