@@ -34,12 +34,13 @@ from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT, TOTAL
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
-from sdc.solve.linear import LinearSums, cheapest
+from sdc.solve.linear import LinearSums, cheapest, largest
 
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096
 SOLVES = 4000  # of the solver, before a choice that is not the cheapest is taken
 KEPT = 512  # tables that agree, the newest
+PARTS = 60  # of a record, in which the worth of cells is counted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,9 +117,10 @@ def suppress(
             of one variable its labels are known, which say that a category with records has some
     zeros   flags of its shape: cells that everybody knows to be 0; none of them is suppressed, for it protects nothing
 
-    By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
-    narrow bounds, one of the cells that are public then must be suppressed too ([DKS] section 5; Fischetti and Salazar
-    2001). After so many solves all cells are suppressed but those that protection does without. InputError for counts
+    By cuts: the cheapest set that meets all that is known to be needed is tried; where a sensitive cell has too narrow
+    bounds, by the multipliers of a linear program cells must be suppressed that are worth the width together (Fischetti
+    and Salazar 2001), or, where integers alone are too narrow, one of the cells that are public then ([DKS] section 5).
+    After so many solves all cells are suppressed but those that protection does without. InputError for counts
     below 0, or above 0 in a known zero, more than 4,096 cells, or a width below 1; NotReleasableError where even
     suppressing all leaves a cell too narrow.
     """
@@ -135,14 +137,17 @@ def suppress(
             f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are suppressed: its "
             f"margins{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
         )
-    weights, cuts = intruder.flat + 1, list[npt.NDArray[np.int64]]()
+    weights, cuts = intruder.flat + 1, list[Dense]()
     needs = _never_alone(intruder)
     while intruder.solves < solves:
         suppressed = _cheapest(weights, intruder, needs, cuts)
         narrow = intruder.narrow(suppressed)
         if not narrow:
             return intruder.suppressed(suppressed, optimal=intruder.proven)
-        cuts += [_cut(intruder, suppressed, cell) for cell in narrow if intruder.solves < solves]
+        for cell in narrow:
+            if (cut := intruder.cuts.pop(cell, None)) is None and intruder.solves < solves:
+                cut = _cut(intruder, suppressed, cell)
+            cuts += [] if cut is None else [cut]
     return intruder.suppressed(_greedy(intruder), optimal=False)
 
 
@@ -233,7 +238,8 @@ class _Intruder:
 
     sensitive, unknown  (cells,) flags: which must keep the width, and which are not known to be 0
     proven  whether all that was said to be narrow was proven to be
-    solves  how often the solver was asked
+    solves  how often a solver was asked
+    cuts    of cells found to be narrow (cells,) what suppressing each is worth, in parts of a record of the width
     """
 
     def __init__(self, counts: Dense, sensitive: Flags, zeros: Flags, width: MinWidth) -> None:
@@ -243,19 +249,31 @@ class _Intruder:
         grid = np.arange(counts.size).reshape(counts.shape)
         self.grids = [np.moveaxis(grid, axis, -1).reshape(-1, counts.shape[axis]) for axis in range(counts.ndim)]
         self.lines = [line for lines in self.grids for line in lines]
-        self.proven, self.solves = True, 0
+        # of one variable no margin says that a category has records, and its label does
+        self._least = np.minimum(self.flat, counts.ndim == 1)
+        self._line = np.empty((len(self.grids), counts.size), np.int64)
+        for line, lines in zip(self._line, self.grids, strict=True):
+            line[lines] = np.arange(len(lines))[:, None]
+        totals = [np.bincount(line, self.flat)[line] for line in self._line]
+        self._rise = np.min(totals, axis=0).astype(np.int64) - self.flat
+        self.proven, self.solves, self.cuts = True, 0, dict[int, Dense]()
         self._tables, self._differ = self.flat[None].copy(), np.zeros((1, counts.size), np.bool_)
         self._of: tuple[bytes, IntegerSystem, Dense] | None = None
 
     def narrow(self, suppressed: Flags) -> list[int]:
         """The sensitive cells that are not seen to keep the width."""
         moves = self.moving(suppressed)
+        self.cuts.clear()
         return [cell for cell in self.cells.tolist() if not self.is_wide(cell, moves)]
 
     def is_wide(self, cell: int, moves: Flags) -> bool:
         """Whether tables are known that differ in these cells alone, between which the cell moves as far as it must."""
         values = self._tables[~self._differ[:, ~moves].any(axis=1), cell]
         low, high = int(values.min()), int(values.max())
+        if not self.width.is_wide(high - low) and moves[cell]:
+            if (ends := self._relaxed(cell, moves)) is None:
+                return False
+            low, high = min(low, ends[0]), max(high, ends[1])
         for end in (1, 0):
             if self.width.is_wide(high - low) or not moves[cell]:
                 break
@@ -283,26 +301,53 @@ class _Intruder:
         reached = system.farthest(int(np.searchsorted(hidden, cell)), end)
         if reached.table is None:
             return None, reached.proven
+        return self._keep(reached.table, hidden), reached.proven
+
+    def _keep(self, values: Dense, hidden: Dense) -> Dense:
+        """A table with these counts of the hidden cells, which agrees."""
         found = self.flat.copy()
-        found[hidden] = reached.table
+        found[hidden] = values
         self._tables = np.concatenate([self.flat[None], found[None], self._tables[1:KEPT]])
         self._differ = self._tables != self.flat
-        return found, reached.proven
+        return found
+
+    def _relaxed(self, cell: int, suppressed: Flags) -> tuple[int, int] | None:
+        """Between which counts tables are found that move a cell, by linear programs; None where these are too narrow.
+
+        Then the multipliers say what suppressing others is worth, whatever is suppressed: the cell changes by no more
+        than the suppressed cells can, each as much as its lines leave of it. In integers, any multipliers will do.
+        """
+        hidden, fall = np.flatnonzero(suppressed), self.flat - self._least
+        equations = [Equations.of_groups(line[hidden], fall[hidden]) for line in self._line]
+        joined, used = Equations.joined(equations), np.cumsum([len(own.low) for own in equations])[:-1]
+        ends, worth = [int(self.flat[cell])] * 2, np.zeros_like(self.flat)
+        for end, sign in enumerate((-1, 1)):
+            self.solves += 1
+            best = largest(sign * (hidden == cell), (fall + self._rise)[hidden], joined)
+            numbers = np.rint(best.numbers).astype(np.int64)
+            if joined.holds(numbers):
+                ends[end] = int(self._keep(self._least[hidden] + numbers, hidden)[cell])
+            of_axis = np.split(np.rint(PARTS * best.multipliers).astype(np.int64), used)
+            rest = np.where(np.arange(len(self.flat)) == cell, sign * PARTS, 0)
+            for line, own in zip(self._line, of_axis, strict=True):
+                multipliers = np.zeros(len(self.lines), np.int64)
+                multipliers[np.unique(line[hidden])] = own
+                rest -= multipliers[line]
+            worth += np.where(rest > 0, self._rise, fall) * np.abs(rest)
+        needed = PARTS * self.width.min_width
+        if worth[suppressed].sum() >= needed:
+            return ends[0], ends[1]
+        self.cuts[cell] = np.minimum(worth, needed)
+        return None
 
     def _system(self, suppressed: Flags) -> tuple[IntegerSystem, Dense]:
         """Of the counts suppressed, and which cells they are."""
         key = suppressed.tobytes()
         if self._of is None or self._of[0] != key:
             hidden = np.flatnonzero(suppressed)
-            line, truth = np.empty_like(self.flat), self.flat[hidden]
-            found = []
-            for lines in self.grids:
-                line[lines] = np.arange(len(lines))[:, None]
-                found.append(Equations.of_groups(line[hidden], truth))
-            equations = Equations.joined(found)
-            # of one variable no margin says that a category has records, and its label does
-            least = np.minimum(truth, len(self.shape) == 1)
-            system = IntegerSystem(least, equations.least(len(hidden)), equations, truth)
+            truth = self.flat[hidden]
+            equations = Equations.joined([Equations.of_groups(line[hidden], truth) for line in self._line])
+            system = IntegerSystem(self._least[hidden], equations.least(len(hidden)), equations, truth)
             self._of = key, system, hidden
         return self._of[1:]
 
@@ -320,16 +365,18 @@ class _Intruder:
         )
 
 
-def _cut(intruder: _Intruder, suppressed: Flags, cell: int) -> npt.NDArray[np.int64]:
-    """Cells of which one must be suppressed: those public in a largest set that leaves the cell too narrow."""
-    largest = suppressed.copy()
+def _cut(intruder: _Intruder, suppressed: Flags, cell: int) -> Dense:
+    """What suppressing each cell is worth, one at least being needed: one that is public in a largest set that leaves
+    the cell too narrow.
+    """
+    wide = suppressed.copy()
     for other in np.argsort(-intruder.flat, kind="stable").tolist():
-        if not largest[other]:
-            largest[other] = True
-            moves = intruder.moving(largest)
+        if not wide[other]:
+            wide[other] = True
+            moves = intruder.moving(wide)
             # where it follows from the margins, suppressing it hides nothing
-            largest[other] = not moves[other] or not intruder.is_wide(cell, moves)
-    return np.flatnonzero(~largest)
+            wide[other] = not moves[other] or not intruder.is_wide(cell, moves)
+    return PARTS * intruder.width.min_width * ~wide
 
 
 def _never_alone(intruder: _Intruder) -> LinearSums:
@@ -347,15 +394,14 @@ def _never_alone(intruder: _Intruder) -> LinearSums:
     return LinearSums(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
 
 
-def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list[npt.NDArray[np.int64]]) -> Flags:
-    """The cells of least weight that have one of every cut, and the sensitive ones, none of them alone in a line."""
+def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list[Dense]) -> Flags:
+    """The sensitive cells and others, none of them alone in a line, of least weight and worth enough for every cut."""
     if not intruder.sensitive.any():
         return intruder.sensitive.copy()
     sums, numbers = [needs], needs.matrix.shape[1]
     if cuts:
-        rows = np.repeat(np.arange(len(cuts)), [len(cut) for cut in cuts])
-        of_cuts = csr_array((np.ones(len(rows)), (rows, np.concatenate(cuts))), (len(cuts), numbers))
-        sums.append(LinearSums(of_cuts, 1, np.inf))
+        worth = np.pad(cuts, [(0, 0), (0, numbers - len(weights))])
+        sums.append(LinearSums(csr_array(worth), PARTS * intruder.width.min_width, np.inf))
     lines = numbers - len(weights)
     found = cheapest(
         np.concatenate([weights, np.zeros(lines)]),
@@ -366,7 +412,7 @@ def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list
         mip_rel_gap=0,
     )
     if found is None:
-        raise RuntimeError("no cells have one of every cut, and all cells have")
+        raise RuntimeError("no cells are worth enough for every cut, and all cells are")
     return np.asarray(np.rint(found[: len(weights)]), np.bool_)
 
 

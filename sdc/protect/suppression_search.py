@@ -21,7 +21,7 @@ import numpy.typing as npt
 from sdc.deadline import Deadline
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.suppressed_cells import PricedCells, begins, cells_at, changed_places
+from sdc.feasible.suppressed_cells import PricedCells, begins, cells_at, changed_places, narrow
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable
@@ -89,8 +89,9 @@ def _flags(evaluator: RiskEvaluator, view: SubTable, places: Ints | None) -> Fla
 class SuppressionSearch:
     """Of some tables of one component: which of their cells are suppressed so far, and differences chosen.
 
-    Targets are marginal cells that at-risk cells lie in, then small cells of the sub-tables, and then those of others
-    that were suppressed before, whose places come after all of these and cost nothing.
+    Targets are marginal cells that at-risk cells lie in, then small cells of the sub-tables, but those that no
+    suppression helps, and then those of others that were suppressed before, whose places come after all of these and
+    cost nothing.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class SuppressionSearch:
         evaluator: RiskEvaluator,
         component: Component,
         views: Sequence[SubTable],
-        narrow: Ints,
+        short: Ints,
         start: Mapping[SubTable, Flags],
         costs: Mapping[SubTable, Cost],
         again: Mapping[SubTable, Ints],
@@ -133,22 +134,24 @@ class SuppressionSearch:
         self._prices = np.pad(prices, (0, more))
         begin = begins(self._within, self._schema)[len(hiding) :]
         places = [places + first for (_, _, places), first in zip(before, begin.tolist(), strict=False)]
-        self._places = np.concatenate([np.flatnonzero(is_small), *places])
-        self.spent, self._lacking = 0, np.zeros(0, np.int64)
+        moves = is_small & ~np.concatenate([self._refuted(view) for view in views])
+        self._places = np.concatenate([np.flatnonzero(moves), *places])
+        self.spent, self._lacking, self._found = 0, np.zeros(0, np.int64), Pool(self)
         always, started = (np.pad(always, (0, more), constant_values=True), np.pad(np.concatenate(begun), (0, more)))
-        ends = np.concatenate(
-            [np.stack([inside[is_small]] * 2, axis=1), *(component.own_inner[n] for _, n, _ in before)]
-        )
-        self._selection = Selection(
-            always, started, np.pad(weights, (0, more)), *self._targets(component, narrow, ends)
-        )
+        ends = np.concatenate([np.stack([inside[moves]] * 2, axis=1), *(component.own_inner[n] for _, n, _ in before)])
+        self._selection = Selection(always, started, np.pad(weights, (0, more)), *self._targets(component, short, ends))
 
-    def _targets(self, component: Component, narrow: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
+    def _refuted(self, view: SubTable) -> Flags:
+        """(cells of the view,) which are too narrow by what is known without it: no suppression helps these."""
+        before = self._evaluator.before or self._evaluator.known
+        return narrow(self._evaluator.table, view, before, self._evaluator.criteria.width.min_width)
+
+    def _targets(self, component: Component, short: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
         """How far each goes down and up already, how far it has to, and as far as going down counts."""
         frame, width = component.frame, self._evaluator.criteria.width.min_width
-        rows, place = component.places(narrow)
+        rows, place = component.places(short)
         useful = np.zeros(len(rows), np.int64)
-        np.maximum.at(useful, place, self._evaluator.pool.at_risk.counts[narrow])
+        np.maximum.at(useful, place, self._evaluator.pool.at_risk.counts[short])
         self._cells, inner, counts = frame.cells[rows], component.inner[rows], frame.counts[rows]
         own = self._counts[self._places]
         useful = np.concatenate([useful, own])
@@ -165,7 +168,7 @@ class SuppressionSearch:
         Where what was to be suppressed to begin with may do by itself, that is looked for first. What is known to move
         cells without the sub-tables is taken where it costs nothing, and last of all whatever it costs.
         """
-        known = Pool(self)
+        known = self._found
         evidence = self._evaluator.pool.of_component(self.variables)
         known.add(evidence.differences.rows(evidence.feasible(self._known)))
         self._take(known, free=True)
@@ -202,7 +205,7 @@ class SuppressionSearch:
         return self.spent >= self._evaluator.effort.budget.steps
 
     def _batch(self, targets: Ints, a_round: WalkRound) -> None:
-        pool = Pool(self)
+        pool = self._found
         for tried, tries in enumerate(a_round.tries, start=1):
             open_ = self._selection.open(targets)
             if not len(open_):
@@ -271,13 +274,23 @@ class SuppressionSearch:
         return [selection.take(pool.found[at]) for at in best[3]]
 
     def _ways(self, target: int, pool: Pool, sign: int) -> list[tuple[int, int, int]]:
-        """What it costs and how far it goes one way, by what was chosen and by the cheapest differences of the pool."""
+        """What it costs and how far it goes one way, by what was chosen and by the cheapest differences of the pool.
+
+        Of those that cost more one that goes farther than all before it too.
+        """
         selection = self._selection
-        moving = (
-            (selection.cost(pool.found[at].places), -sign * by, at) for by, at in pool.of(target) if by * sign > 0
+        reached, most = int((selection.low if sign < 0 else selection.high)[target]), int(selection.needed[target])
+        moving = sorted(
+            (selection.cost(pool.found[at].places), -min(sign * by, most), at)
+            for by, at in pool.of(target)
+            if by * sign > reached
         )
-        reached = int((selection.low if sign < 0 else selection.high)[target])
-        return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
+        found = [(0, reached, -1)]
+        for number, (cost, by, at) in enumerate(moving):
+            if number < MOST_PAIRED or -by > reached:
+                found.append((cost, -by, at))
+            reached = max(reached, -by)
+        return found
 
     def improve(self, deadline: Deadline) -> None:
         """What suppression cells protects is protected by less, where that is found, as long as it is worth it.
@@ -285,6 +298,9 @@ class SuppressionSearch:
         Looks end when they have cost what suppression did, the dearest cells having been looked at first.
         """
         until = self.spent + max(self.spent, LOOKS)
+        for place in self._selection.extra.tolist():
+            if self._selection.hidden[place]:
+                self._show(place, self._found)
         for tries in IMPROVING_TRIES:
             before = self._selection.spent
             self._improve_once(deadline, tries, until)
@@ -306,12 +322,10 @@ class SuppressionSearch:
 
     def _improve_batch(self, places: Ints, tries: range) -> None:
         """Of what is suppressed for others it is looked at some places again, all of them shown, and then at each."""
-        pool = Pool(self)
         with self._without(places) as dropped:
-            self._walk(self._selection.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
-        pool.put(dropped)
+            self._walk(self._selection.open(self._moved_by(dropped)), ROUNDS[0], tries, self._found)
         for place in places.tolist():
-            self._show(place, pool)
+            self._show(place, self._found)
 
     def _prove(self, place: int) -> None:
         """Shows a place where the integer program finds that all it protects moves without it."""

@@ -101,7 +101,7 @@ SEARCH = Stage(
         *([build.again] if build.again else []),
     ],
     make=search.search,
-    version=4,
+    version=5,
     task="choose release",
 )
 ASSESSMENT = Stage(
