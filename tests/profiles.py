@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-SHARE = {"ci": Fraction(1, 16), "nightly": Fraction(1, 4), "long": Fraction(20)}
+SHARE = {"ci": Fraction(1, 40), "nightly": Fraction(1, 4), "long": Fraction(20)}
 """Of the examples that a test names, those that are taken under each profile."""
 
-FEWEST = 15
+FEWEST = 10
 
 
 def register_profiles() -> None:

@@ -24,7 +24,7 @@ from tests.levels import random_pattern
 from tests.reference import every_cell
 from tests.strategies import schema_of
 
-MOST_TABLES = 300_000
+MOST_TABLES = 20_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ def log_weights(tables: Iterable[Counts], law: Law, sizes: tuple[int, ...]) -> l
     return [reference.log_weight(table.reshape(sizes), law.alpha, of, less) for table in tables]
 
 
-def exact_laws(table: Table, known: Knowledge, law: Law, most: int = 20_000) -> CellLaws:
+def exact_laws(table: Table, known: Knowledge, law: Law, most: int = 3_000) -> CellLaws:
     """Of all cells; TooManyTablesError where too many tables agree."""
     tables, cells = listed(table, known, most), every_cell(table.schema)
     found = reference.posterior(tables, log_weights(tables, law, table.schema.sizes))

@@ -12,7 +12,7 @@ from tests.helpers import kept, processes
 
 
 @pytest.mark.parametrize(
-    ("profile", "counts"), [("ci", [25, 15, 3]), ("nightly", [100, 15, 3]), ("long", [8000, 400, 60])]
+    ("profile", "counts"), [("ci", [10, 10, 3]), ("nightly", [100, 10, 3]), ("long", [8000, 400, 60])]
 )
 def test_the_cases_of_a_profile(profile: str, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles, "settings", SimpleNamespace(get_current_profile_name=lambda: profile))

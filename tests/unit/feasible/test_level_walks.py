@@ -102,7 +102,7 @@ def test_most_sharp_ends_are_reached(chains: bool) -> None:
     """Of those that are not the count itself nine in ten where levels are chains, else most."""
     seen = Counter[str]()
     rng = np.random.default_rng(chains)
-    for _ in range(scaled(400, fewest=150)):
+    for _ in range(scaled(400, fewest=60)):
         of = random_case(rng, chains=chains)
         if of.schema.levels.is_flat:
             continue
@@ -116,6 +116,6 @@ def test_most_sharp_ends_are_reached(chains: bool) -> None:
             seen[f"{kind} reached"] += int((ends == of.sharp[:, end])[moves].sum())
             assert (sign * ends <= sign * of.sharp[:, end]).all()
     print(seen)
-    assert seen["free moves"] > 200
+    assert seen["free moves"] > 80
     assert seen["free reached"] > 0.9 * seen["free moves"]
     assert seen["zeros reached"] > 0.7 * seen["zeros moves"]

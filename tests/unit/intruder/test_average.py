@@ -130,7 +130,7 @@ def test_decomposable_models_beside_their_closed_form() -> None:
         for model in ("saturated", "[A,B][B,C]" + rest, "[A,B][C]" + rest, "[A][B][C]" + rest):
             law = law_of(model, schema, 0.5)
             exact = posterior(table, knows(table, release), law, table.codes).log_evidence
-            found = sampled_evidence(table, release, law, Sampling(100, 4, 1), len(missed))
+            found = sampled_evidence(table, release, law, Sampling(50, 4, 1), len(missed))
             # where nothing but the largest generator is left to sample, the estimate is exact
             error = max(found.log_evidence_error, 1e-9)
             assert abs(found.log_evidence - exact) < 3.5 * error
@@ -184,13 +184,13 @@ def test_an_average_over_draws_beside_its_closed_forms() -> None:
     )
     logs = np.log([0.3, 0.7]) + np.array([logsumexp(pairs), independent])
     priors = {"saturated": 0.3, "[A][B]": 0.7}
-    settings = {"priors": priors, "alpha": alpha, "draws": 1_000, "error": None}
+    settings = {"priors": priors, "alpha": alpha, "draws": DRAWS, "error": None}
     found = sdc.posterior(table, ["A", "B"], law="average-over-draws", **settings)
     assert found.law == "average-over-draws"
     for model, probability in zip(found.models, np.exp(logs - logsumexp(logs)), strict=True):
         assert abs(model.probability - probability) < 3.5 * model.standard_error
     assert abs(found.log_evidence - logsumexp(logs)) < 3.5 * found.log_evidence_error
-    assert max(model.standard_error for model in found.models) < 0.02
+    assert max(model.standard_error for model in found.models) < 0.02 * WIDER
 
 
 def test_an_average_over_draws_is_refused_where_its_tables_are_not_listed() -> None:

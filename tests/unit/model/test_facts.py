@@ -1,6 +1,6 @@
 """What facts do everywhere, against every table that agrees with them, by a judge that shares no code with the engine.
 
-A test of random cases names CASES of them, a slow one fewer: the night takes all, CI a sixteenth, and the profile
+A test of random cases names CASES of them, a slow one fewer: the night takes all, CI a fortieth, and the profile
 `long` twenty times as many.
 """
 

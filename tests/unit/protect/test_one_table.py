@@ -25,7 +25,7 @@ from tests.reference import TooManyTablesError, feasible
 from tests.strategies import dense, knows, schema_of
 from tests.suppressed import Case, drawn
 
-CASES = scaled(200, fewest=80)
+CASES = scaled(200, fewest=30)
 
 
 @settings(max_examples=25, deadline=None)

@@ -26,7 +26,7 @@ from tests.reference import TooManyTablesError
 from tests.strategies import Backwards, dense, schema_of
 from tests.suppressed import Case, cases
 
-CASES = scaled(500, fewest=60)
+CASES = scaled(500, fewest=32)
 
 
 def published(case: Case) -> Protection | None:

@@ -103,7 +103,7 @@ def test_a_release_without_such_a_group_is_not_refused_for_it(night: list[int]) 
 @pytest.mark.parametrize("method", ["ordered", "bisection", "best", "decomposable", "simulatable"])
 def test_what_a_search_releases_tells_of_no_such_group(method: str, night: list[int]) -> None:
     rng, found = np.random.default_rng([53, *night]), Counter[bool]()
-    for table in sparse(rng, scaled(CASES // 4, fewest=12)):
+    for table in sparse(rng, scaled(CASES // 4, fewest=5)):
         rule = random_rule(rng, table.schema)
         given = {"chains": 1, "steps": 200} if method in ("best", "decomposable") else {}
         given |= {"draws": 20, "share": 0.2} if method == "simulatable" else {}
@@ -122,7 +122,7 @@ def test_what_a_search_releases_tells_of_no_such_group(method: str, night: list[
 def test_what_is_withheld_of_a_part_makes_no_such_group_safe(night: list[int]) -> None:
     """By a public total of the group it is worked out; what is rounded is told of nobody."""
     rng, seen = np.random.default_rng([54, *night]), Counter[tuple[str, bool]]()
-    for table in sparse(rng, scaled(CASES // 2, fewest=40)):
+    for table in sparse(rng, scaled(CASES // 2, fewest=16)):
         rule, view = random_rule(rng, table.schema), (1 << len(table.schema)) - 1
         evaluator = RiskEvaluator(table, knows(table, NOTHING), Criteria.of(2, 1, attribute_disclosure=rule))
         for way in ("suppression", "rounding"):

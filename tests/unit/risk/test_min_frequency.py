@@ -87,7 +87,7 @@ def test_so_it_is_of_levels(night: list[int]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_search_releases_keeps_the_rule(method: str, night: list[int]) -> None:
     rng, found = np.random.default_rng([47, *night]), Counter[bool]()
-    for table, counts in tables(rng, scaled(CASES // 4, fewest=10)):
+    for table, counts in tables(rng, scaled(CASES // 4, fewest=4)):
         n = int(rng.integers(2, 12))
         given = {"chains": 1, "steps": 200} if method in ("best", "decomposable") else {}
         given |= {"draws": 20, "share": 0.2} if method == "simulatable" else {}
@@ -135,7 +135,7 @@ def test_a_width_does_not_imply_it_of_larger_counts() -> None:
 def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
     """Neither a count that is shown nor a sum of such is excluded; and none that is keeps less than the width."""
     rng, parts, larger = np.random.default_rng([50, *night]), 0, 0
-    for table, counts in tables(rng, scaled(CASES // 2, fewest=40)):
+    for table, counts in tables(rng, scaled(CASES // 2, fewest=16)):
         n, view = int(rng.integers(3, 8)), int(rng.integers(1, 1 << counts.ndim))
         criteria, rule = Criteria.of(2, 2, min_frequency=n), MinFrequency(n)
         alone = [1 << v for v in st.members(view) if rule.keeps(table, NO_ZEROS, 1 << v)]
