@@ -32,6 +32,7 @@ TOGETHER = {
         "tests/system/test_handbook.py",
         "tests/system/test_readme.py",
     ),
+    "yearbook": ("tests/integration/stages/test_in_part.py", "tests/integration/stages/test_forged_parts.py"),
     "answers in part": ("tests/integration/server/test_in_part.py",),
     "parts": ("tests/system/protect/test_release.py",),
 }

@@ -15,7 +15,6 @@ import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.stages.build import open_build
-from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import run_all
 from tests.helpers.commands import Sdc, sdc
 
@@ -76,26 +75,6 @@ def test_release_is_that_of_the_build(folder: Path, said: Say, subject: str) -> 
     assert found["frontier"] == built["frontier"]
     assert any({"age", "sex"} <= {*names} for names in built["frontier"])
     assert not any({"region", "work"} <= {*names} for names in built["frontier"])
-
-
-@pytest.mark.parametrize("method", ["decomposable", "best"])
-def test_release_takes_every_setting(folder: Path, method: str) -> None:
-    """Those of the chains too: schedule, cycles, patience, tempering and rounds."""
-    content = yaml.safe_load((folder / "build.yaml").read_text())
-    chains = {
-        "steps": 300,
-        "chains": 2,
-        "seed": 7,
-        "rounds": 3,
-        "patience": 1,
-        "tempering": True,
-        "start_temperature": 9.0,
-    }
-    content["release"] = {"require": ["age*sex"], "method": method, "annealing": chains}
-    config = folder / f"{method}.yaml"
-    config.write_text(yaml.safe_dump(content))
-    subject = ResolvedInput.open(str(config))
-    assert subject.config.release.annealing == open_build(config).settings().release.annealing
 
 
 def test_assess_and_bounds(folder: Path, said: Say) -> None:

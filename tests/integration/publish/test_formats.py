@@ -175,7 +175,7 @@ def test_a_workbook_is_read_by_another_reader(table: CountTable) -> None:
 
 def test_formats_say_what_they_are_of() -> None:
     table = small("a", "b", about=ABOUT)
-    for content in (csvw(table), xml(table), json_stat(table)):
+    for content in (csvw(table), xml(table), json_stat(table), px(table)):
         text = written(content).decode()
         assert all(said in text for said in (*ABOUT.facts.values(), "Exact.", "Twice."))
     contents = [row[0] for row in read_workbook(written(xlsx([table])))["Contents"][2:]]

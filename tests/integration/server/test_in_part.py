@@ -173,7 +173,7 @@ def widths(case: Case, facts: Sequence[Fact], view: SubTable) -> np.ndarray:
 def test_nobody_pins_a_small_count_whatever_is_asked_in_which_order(
     rules: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory, night: list[int]
 ) -> None:
-    require_that_nobody_pins(rules, tmp_path_factory, night, 5)
+    require_that_nobody_pins(rules, tmp_path_factory, night, 3)
 
 
 def require_that_nobody_pins(

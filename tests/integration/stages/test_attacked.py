@@ -203,7 +203,7 @@ WISHES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("way", WISHES)
 def test_a_build_is_fitted_to_what_its_folder_tells(way: str, tmp_path: Path) -> None:
     """Whole, in part with cells withheld, and rounded with its margins."""
-    run = built(tmp_path, CZECH | {"release": WISHES[way]})
+    run = built(tmp_path, CZECH | {"release": WISHES[way], "posterior": None})
     about = ResolvedInput.open(str(run))
     told = [*public_tables(about.table, about.public(None))]
     assert fitted(told) == fitted(read_all([run / "release"], ()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,22 @@ def annealed(tmp_path_factory: pytest.TempPathFactory) -> Build:
     return built(write_czech(tmp_path_factory.mktemp("annealed"), release=ANNEALED))
 
 
+LOOSE: dict[str, dict[str, Any]] = {
+    "likely": {"threshold": 0.005, "max_probability": 0.9},
+    "losses": {"losses": LOSSES, "max_loss": 0.17},
+}
+
+
+@pytest.fixture(scope="module")
+def loose(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Build]:
+    """Builds with a limit that nothing breaks, not to be touched."""
+
+    def made_with(name: str) -> Build:
+        return built(write_czech(tmp_path_factory.mktemp(name), release=ANNEALED, risk={"posterior": LOOSE[name]}))
+
+    return cache(made_with)
+
+
 def refused_by_verify(build: Build, folder: Path, risk: dict[str, Any], failure: str) -> None:
     """What the run publishes does not keep the criterion with these settings instead."""
     failures = verify(copied_with_risk(build, folder / "copied", **risk)).failures
@@ -68,16 +86,12 @@ def test_a_limit_on_the_posterior(config: Config, annealed: Build) -> None:
     assert "under the law released 0 of 3 at-risk cells" in report_of(build)
     published = contents(build.folder.stage("release"))
     assert not [name for name, content in published.items() if b"likely" in content or b"0.006" in content]
-    # a limit that nothing breaks changes nothing of what is published
-    loose = built(config(release=ANNEALED, risk={"posterior": {"max_probability": 0.9}}))
-    assert contents(loose.folder.stage("release")) == contents(annealed.folder.stage("release"))
 
 
-def test_a_limit_on_losses(config: Config, annealed: Build) -> None:
+def test_a_limit_on_losses(config: Config, loose: Callable[[str], Build]) -> None:
     """Of the release without it two cells of three are claimed, and wrong."""
-    loose = built(config(release=ANNEALED, risk={"posterior": {"losses": LOSSES, "max_loss": 0.17}}))
-    assert contents(loose.folder.stage("release")) == contents(annealed.folder.stage("release"))
-    likely = read_assessment(loose.folder.stage("assessment"), loose.made.table, 2)[0].likely
+    build = loose("losses")
+    likely = read_assessment(build.folder.stage("assessment"), build.made.table, 2)[0].likely
     assert likely is not None
     assert likely.claims == Claims(0, 2, 3)
     assert likely.loss == pytest.approx(0.5 / 3)
@@ -91,34 +105,29 @@ def test_a_limit_on_losses(config: Config, annealed: Build) -> None:
 HARMLESS = {"intruder": {"none": 0.72, "wrong": 1.0}, "agency": {"right": 1.0, "wrong": 0.0}}
 
 
-@pytest.mark.parametrize(
-    ("limit", "stricter"),
-    [
-        (
-            {"threshold": 0.005, "max_above": 0.5},
-            [
-                ({"max_above": 0.3}, "1 true counts are above 0.005, more than 0.3 of all"),
-                ({"max_probability": 0.01}, "a true count is more probable than 0.01"),
-                ({"threshold": 0.5}, "claims above = 1 of what is likely, it is 0"),
-                ({"law": "uniform"}, "the limit on the posterior is of the law uniform, not released"),
-            ],
-        ),
-        (
-            {"losses": LOSSES, "max_loss": 0.2},
-            [
-                ({"max_loss": 0.16}, "claims cost 0.5, more than 0.16 a cell"),
-                ({"losses": HARMLESS}, "of what is likely, it is {'right': 0, 'wrong': None, 'cells': 3}"),
-            ],
-        ),
+STRICTER: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "likely": [
+        ({"max_above": 0.3}, "1 true counts are above 0.005, more than 0.3 of all"),
+        ({"max_probability": 0.01}, "a true count is more probable than 0.01"),
+        ({"threshold": 0.5}, "claims above = 1 of what is likely, it is 0"),
+        ({"law": "uniform"}, "the limit on the posterior is of the law uniform, not released"),
     ],
-)
+    "losses": [
+        ({"max_loss": 0.16}, "claims cost 0.5, more than 0.16 a cell"),
+        ({"losses": HARMLESS}, "of what is likely, it is {'right': 0, 'wrong': None, 'cells': 3}"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LOOSE)
 def test_verification_judges_the_limit_too(
-    limit: dict[str, Any], stricter: list[tuple[dict[str, Any], str]], config: Config, tmp_path: Path
+    name: str, loose: Callable[[str], Build], annealed: Build, tmp_path: Path
 ) -> None:
-    """The release of a looser limit under a manifest with a stricter one."""
-    build = built(config(release=ANNEALED, risk={"posterior": limit}))
+    """The release of a limit that nothing breaks is that without it; and it is refused under a stricter one."""
+    build = loose(name)
+    assert contents(build.folder.stage("release")) == contents(annealed.folder.stage("release"))
     assert verify(build.folder.path).failures == ()
-    for number, (changed, failure) in enumerate(stricter):
+    for number, (changed, failure) in enumerate(STRICTER[name]):
         refused_by_verify(build, tmp_path / str(number), {"posterior": changed}, failure)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,13 +25,13 @@ from sdc.record.ledger import new_ledger
 from sdc.refusal import FILES
 from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
-from sdc.stages.resolved import ResolvedInput
+from sdc.stages.finished import compare
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
-from tests.helpers.builds import CZECH_CSV, built, table_columns, write_counts, written
+from tests.helpers.builds import built, table_columns, write_counts, written
 from tests.integration.public.test_check import Told, enumerated, in_part, in_part_of, marginal, part, recoded
-from tests.strategies import dense, schema_of
+from tests.strategies import czech, dense, schema_of
 
 
 def config(folder: Path, name: str, earlier: list[dict[str, Any]], **more: Any) -> Path:
@@ -51,30 +49,20 @@ def released(build: Build) -> set[tuple[str, ...]]:
 WIDTH = 20
 
 
-@cache
-def two_that_conflict() -> tuple[list[str], str]:
-    """Two releases of the Czech table, each of which may go out and which may not go out together; by search."""
-    table = ResolvedInput.open(str(CZECH_CSV)).table
-    fours = [st.label(t, table.schema) for t in range(1 << 6) if st.dimension(t) == 4]
-
-    def may_go_out(*sub_tables: str) -> bool | None:
-        return assess(table, sub_tables, min_width=WIDTH).releasable
-
-    alone = [t for t in fours if may_go_out(t)]
-    pairs = (pair for pair in combinations(alone, 2) if may_go_out(*pair))
-    return next(([*pair], t) for pair in pairs for t in alone if may_go_out(*pair, t) is False)
+PAIR, OTHER = ["A*B*D*F", "A*D*E*F"], "B*D*E*F"
+"""Of the Czech table at this width either may go out, and not both."""
 
 
 def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
-    pair, other = two_that_conflict()
+    schema = czech().schema
     risk = {"small_count": 2, "min_width": WIDTH}
     without = [{"of": ["B", "E"]}]
-    first = built(config(czech_folder, "first", [], risk=risk, release={"require": pair, "forbid": without}))
-    alone = built(config(czech_folder, "alone", [], risk=risk, release={"require": [other], "method": "bisection"}))
+    first = built(config(czech_folder, "first", [], risk=risk, release={"require": PAIR, "forbid": without}))
+    alone = built(config(czech_folder, "alone", [], risk=risk, release={"require": [OTHER], "method": "bisection"}))
     assert verify(first.folder.path).verified
     assert verify(alone.folder.path).verified
     folder = str(first.folder.stage("release"))
-    second = config(czech_folder, "second", [{"folder": folder}], risk=risk, release={"require": [other]})
+    second = config(czech_folder, "second", [{"folder": folder}], risk=risk, release={"require": [OTHER]})
     with pytest.raises(NothingReleasableError, match="is not releasable") as refused:
         built(second)
     assert refused.value.detail == ""
@@ -82,9 +70,18 @@ def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
     assert not open_build(second).folder.stage("release").exists()
     # without being required it is left out, and all else that fits goes out
     rest = built(config(czech_folder, "rest", [{"folder": folder}], risk=risk))
-    assert all(st.parse(one, rest.made.table.schema) in rest.made.found.release for one in pair)
-    assert st.parse(other, rest.made.table.schema) not in rest.made.found.release
+    assert all(st.parse(one, schema) in rest.made.found.release for one in PAIR)
+    assert st.parse(OTHER, schema) not in rest.made.found.release
     assert verify(rest.folder.path).verified
+    # beside the release without it the comparison names what it conflicts with, of now and of before
+    begin, named = dict(compare(rest.folder.path, alone.folder.path).came)[tuple(OTHER.split("*"))].split(
+        " together with "
+    )
+    assert begin == f"{OTHER} breaks the criterion"
+    conflicts = [st.parse(name, schema) for name in named.split(", ")]
+    assert all(one in rest.made.found.release for one in conflicts)
+    assert any(one in first.made.found.release for one in conflicts)
+    assert not assess(czech(), Release.of([*conflicts, st.parse(OTHER, schema)]), min_width=WIDTH).releasable
 
 
 def test_recodes_published_before_are_levels(tmp_path: Path) -> None:

@@ -32,22 +32,21 @@ from sdc.verify.run_folder import verify
 from tests.helpers.builds import CZECH_CSV, built, report_of
 from tests.helpers.folders import contents
 from tests.integration.public.test_check import marginal, part, recoded
-from tests.integration.stages.test_earlier import WIDTH, config, folder_of, released, two_that_conflict, write
+from tests.integration.stages.test_earlier import OTHER, PAIR, WIDTH, config, folder_of, released, write
 from tests.strategies import dense, schema_of
 
 
 def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder: Path) -> None:
-    pair, other = two_that_conflict()
     new_ledger(czech_folder / "led")
     more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
-    first = config(czech_folder, "first", [], release={"require": pair, "forbid": [{"of": ["B", "E"]}]}, **more)
+    first = config(czech_folder, "first", [], release={"require": PAIR, "forbid": [{"of": ["B", "E"]}]}, **more)
     build = built(first)
     (entry,) = read_ledger(czech_folder / "led").entries
     assert (entry.name, entry.folder) == ("first", str(build.folder.stage("release")))
-    assert pair[0].split("*") in [list(names) for names in entry.sub_tables]
+    assert PAIR[0].split("*") in [list(names) for names in entry.sub_tables]
     assert build.made.table.digest not in (czech_folder / "led").read_bytes().decode("latin-1")
     with pytest.raises(NothingReleasableError, match="is not releasable"):
-        built(config(czech_folder, "second", [], release={"require": [other]}, **more))
+        built(config(czech_folder, "second", [], release={"require": [OTHER]}, **more))
     # run again it is the same build, and no second entry
     assert built(first).folder.path == build.folder.path
     third = built(config(czech_folder, "third", [], **more))
@@ -55,8 +54,8 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     assert third.made.found.release.contains(build.made.found.release)
     assert built(first).folder.path == build.folder.path
     asked = ResolvedInput.open(str(third.folder.path))
-    assert st.parse(pair[0], third.made.table.schema) in asked.known.release.frontier
-    assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
+    assert st.parse(PAIR[0], third.made.table.schema) in asked.known.release.frontier
+    assert st.parse(PAIR[0], third.made.table.schema) in asked.public(["A"]).release
 
 
 def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
@@ -89,12 +88,11 @@ def test_a_release_that_was_changed_is_no_entry_any_more(czech_folder: Path) -> 
 def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> None:
     """The release that was found without it has no place; another is found beside it."""
     new_ledger(czech_folder / "led")
-    pair, other = two_that_conflict()
     more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
-    file = config(czech_folder, "first", [], release={"weights": {"sub_tables": {other: 1000}}}, **more)
+    file = config(czech_folder, "first", [], release={"weights": {"sub_tables": {OTHER: 1000}}}, **more)
     build, said = open_build(file), list[str]()
     assert build.head == read_ledger(czech_folder / "led").head  # read before another release is recorded
-    apart = {"require": pair, "forbid": [{"of": ["B", "E"]}]}
+    apart = {"require": PAIR, "forbid": [{"of": ["B", "E"]}]}
     between = built(config(czech_folder, "other", [], release=apart, **more))
     run_all(build, IN_PROCESS, said.append)
     assert any("has 1 entries, and this release was judged together with 0" in line for line in said)
@@ -104,7 +102,7 @@ def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> 
     assert released(again) == {
         tuple(st.names(t, again.made.table.schema)) for t in between.made.found.release.frontier if t
     }
-    assert st.parse(other, again.made.table.schema) not in again.made.found.release
+    assert st.parse(OTHER, again.made.table.schema) not in again.made.found.release
     assert verify_run(again.folder.path).verified
 
 

@@ -15,19 +15,14 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, example, given
-from hypothesis import strategies as hs
 
-from sdc.model.table import Table
 from sdc.publish.formats.csv import csv, csvw
-from sdc.publish.formats.json_stat import json_stat
-from sdc.publish.formats.px import px
 from sdc.publish.formats.sdmx import sdmx_csv, sdmx_structure
-from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.table import CountTable
 from sdc.publish.formats.xml import SCHEMA, xml
 from sdc.run_format import TOTAL, in_csv, is_formula
 from tests.helpers.count_tables import (
     ABOUT,
-    TAME,
     as_in_csv,
     expected,
     has_no_xml,
@@ -36,12 +31,6 @@ from tests.helpers.count_tables import (
     told,
     written,
 )
-
-
-def czech_table(czech: Table, **more: Any) -> CountTable:
-    marginal = czech.marginal(0b011001)
-    dimensions = tuple(Dimension(v.name, v.categories, v.name, v.categories) for v in marginal.schema.variables)
-    return CountTable("001_A-D-E", "Workers", dimensions, marginal.codes, marginal.counts, **more)
 
 
 @given(tables())
@@ -120,40 +109,7 @@ def read_sdmx(content: bytes) -> Any:
     return pytest.importorskip("pysdmx.io").read_sdmx(io.BytesIO(content), validate=False)
 
 
-@pytest.mark.parametrize("totals", [False, True])
-def test_sdmx_csv_is_read_by_another_reader(totals: bool, czech: Table) -> None:
-    table = czech_table(czech, totals=totals, about=ABOUT)
-    (found,) = read_sdmx(written(sdmx_csv(table))).data
-    assert found.short_urn == "DataStructure=SDC:T001_A-D-E(1.0.0)"
-    codes = {"<140": "C1", ">=140": "C2", "<3": "C1", ">=3": "C2", TOTAL: "_T"}
-    rows = [tuple(map(str, row)) for row in found.data.itertuples(index=False)]
-    assert rows == [(*(codes.get(c, c) for c in row[:-1]), str(row[-1])) for row in expected(table)]
-
-
 def test_an_sdmx_structure_says_what_it_is_of() -> None:
     (said,) = sdmx_structures(small("a", about=ABOUT))
     assert said.name == "Workers"
     assert [a.title for a in said.annotations] == [*ABOUT.facts.values(), "Exact.", "Twice."]
-
-
-@given(tables(hs.sampled_from(TAME)))
-def test_json_stat_is_read_into_a_frame(table: CountTable) -> None:
-    assume(all(v.label not in ("value", "id") for v in table.variables))
-    frame = (
-        pytest.importorskip("pyjstat.pyjstat")
-        .Dataset.read(written(json_stat(table.with_zeros)).decode())
-        .write("dataframe", naming="id")
-    )
-    rows = [(*row[:-1], row[-1] if row[-1] == row[-1] else None) for row in frame.itertuples(index=False)]
-    assert rows == expected(table.with_zeros)
-
-
-@pytest.mark.parametrize("totals", [False, True])
-def test_px_is_read_by_another_reader(totals: bool, czech: Table, tmp_path: Path) -> None:
-    table = czech_table(czech, totals=totals, about=ABOUT)
-    (tmp_path / "table.px").write_bytes(written(px(table)))
-    found = pytest.importorskip("pyaxis.pyaxis").parse(str(tmp_path / "table.px"), encoding="utf-8")
-    rows = [(*row[:-1], int(row[-1])) for row in found["DATA"].itertuples(index=False)]
-    assert rows == expected(table)
-    assert found["METADATA"]["SOURCE"] == ["a study"]
-    assert found["METADATA"]["NOTE"] == ["Population: men # Licence: CC-BY-4.0 # Exact. # Twice."]
