@@ -25,7 +25,7 @@ from sdc.model.state import Status
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.report import explorer
+from sdc.report import space as space_module
 from sdc.report.space import QuerySpace, asset, query_space, widget
 from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation
@@ -67,7 +67,7 @@ def test_other_widths_are_refused(ended: Found) -> None:
 
 def test_without_the_extra_it_is_named(space: QuerySpace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    monkeypatch.setattr(explorer, "_kind", cache(explorer._kind.__wrapped__))
+    monkeypatch.setattr(space_module, "_kind", cache(space_module._kind.__wrapped__))
     with pytest.raises(MissingLibraryError, match=r"pip install 'sdc-tables\[notebook\]', or use the page"):
         widget(space)
     assert isinstance(MissingLibraryError("x"), ImportError)
