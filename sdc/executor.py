@@ -1,12 +1,15 @@
 """Executor: runs a function of (table, unit) over many units; results come in the order of the units.
 
-Units of one thread may share scratch objects; threads never do: see `cached_per_thread`.
+Units of one thread may share scratch objects; threads never do: see `cached_per_thread`. Processes that Python spawns
+for them do not import the caller's script.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
@@ -104,3 +107,27 @@ def cached_per_thread(maxsize: int) -> Callable[[Callable[Arguments, Result]], C
     Kernels and solvers run without the GIL, so threads that shared such a result would write to the same memory.
     """
     return lambda function: CachedPerThread(function, maxsize)
+
+
+_SPAWNING = threading.Lock()
+_HIDDEN: list[dict[str, Any]] = []  # the hidden names of each active block
+
+
+@contextmanager
+def without_main_script() -> Iterator[None]:
+    """Keep spawned processes from importing the caller's script.
+
+    A script that calls `sdc.run` outside `if __name__ == "__main__":` would start a build in each of them. Everything
+    they need is in `sdc`. `multiprocessing` looks for the script in `__main__.__spec__` and `__main__.__file__` ("Safe
+    importing of main module") and finds neither, as in a REPL.
+    """
+    names = vars(sys.modules["__main__"])
+    with _SPAWNING:
+        _HIDDEN.append({name: names.pop(name) for name in ("__spec__", "__file__") if names.get(name) is not None})
+        names["__spec__"] = None
+    try:
+        yield
+    finally:
+        with _SPAWNING:  # the last block to end restores all names
+            mine = _HIDDEN.pop()
+            (_HIDDEN[0] if _HIDDEN else names).update(mine)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, product
 from typing import Any
 
-from sdc.config.criteria import CRITERIA
 from sdc.config.features import (
     A_MODEL,
     AT_LEAST,
@@ -54,7 +53,7 @@ from sdc.config.features import (
     Capability,
     Kind,
 )
-from sdc.config.methods import DECLARED_METHODS, METHOD_OF, METHODS, SETTINGS_OF
+from sdc.config.methods import CRITERIA, DECLARED_METHODS, METHOD_OF, METHODS, SETTINGS_OF
 from sdc.model.errors import ConfigError, meant
 
 _CRITERIA = tuple(one.name for one in CRITERIA)

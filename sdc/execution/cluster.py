@@ -44,11 +44,10 @@ from sdc.execution.settings import (
     SlurmSettings,
     Started,
 )
-from sdc.executor import IN_PROCESS, Executor
+from sdc.executor import IN_PROCESS, Executor, without_main_script
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.extras import require_packages
 from sdc.paths import require_own
-from sdc.spawned import without_main_script
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:

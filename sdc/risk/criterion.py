@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from sdc.config.criteria import CRITERIA
 from sdc.config.features import by_name
+from sdc.config.methods import CRITERIA
 from sdc.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Criterion:
     """What a release must satisfy beside the minimum width. A subclass is one file and overrides what it needs.
 
     key        its argument in Python, by which it is registered
-    setting    its place in a config; `sdc.config.criteria.CRITERIA` declares there what it works with
+    setting    its place in a config; `sdc.config.methods.CRITERIA` declares there what it works with
     document   its name in histories and manifests, where that is another one: `sdc verify` finds it by that
     monotone   whether a release that satisfies it still does when less is released: searches may cut by a refusal
     is_of_counts  whether it is of published counts alone: it is judged first, for it takes no bounds
@@ -94,7 +94,7 @@ def register(kind: type[C]) -> type[C]:
     if kind.key in _REGISTERED:
         raise ValueError(f"two criteria are named {kind.key}: {_REGISTERED[kind.key].__name__} and {kind.__name__}")
     if kind.setting not in by_name(CRITERIA):
-        raise ValueError(f"{kind.__name__} has the setting {kind.setting}, which CRITERIA of sdc.config.criteria lacks")
+        raise ValueError(f"{kind.__name__} has the setting {kind.setting}, which CRITERIA of sdc.config.methods lacks")
     _REGISTERED[kind.key] = kind
     return kind
 

@@ -19,11 +19,11 @@ from typing import Any
 from sdc.config.build import ExecutionConfig
 from sdc.events import OUTLOOK, QUESTIONS, heard
 from sdc.execution.cluster import cluster_of, open_executor, worker_memory
+from sdc.executor import without_main_script
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.run_format import ASSESSMENT, RELEASE, SEARCH, TABLE
-from sdc.spawned import without_main_script
 from sdc.stages.build import Build, Say
 from sdc.stages.search import ending_of
 from sdc.stages.stages import run_stages, stages_of

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from sdc.bounds.method import is_small
 from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
-from sdc.executor import IN_PROCESS, Executor
+from sdc.executor import IN_PROCESS, Executor, without_main_script
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -39,7 +39,6 @@ from sdc.server.service.decision import Decider, Decision
 from sdc.server.service.judge import Effect, Finding, FoundSuppression, Judge, effect_of
 from sdc.server.service.rounds import decide_round
 from sdc.server.service.rules import Past, Rule, Simulatable
-from sdc.spawned import without_main_script
 from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table
 from sdc.utility.measures import Weights

@@ -3,7 +3,7 @@
 import pytest
 
 import sdc
-from sdc.config.criteria import CRITERIA
+from sdc.config.methods import CRITERIA
 from sdc.model.errors import InputError
 from sdc.risk.criteria import Criteria
 from sdc.risk.criterion import Criterion, register, registered
