@@ -115,7 +115,7 @@ def test_a_server_killed_beside_a_commit(
 
 KILLS_OF_WORKERS = 6
 FEW_REQUESTS, SECONDS_AWAY = 600, 4.0
-REQUESTS, ASKERS = scaled(5_000), 32
+REQUESTS, ASKERS = scaled(5_000, fewest=300), 32
 
 
 @pytest.mark.slow
