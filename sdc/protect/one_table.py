@@ -26,6 +26,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.protect.rounding import Dense, checked
 from sdc.protect.suppression import protection_intervals, suppress_jointly
+from sdc.protect.suppression_search import Cost, weights_of
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
@@ -40,6 +41,7 @@ Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096
 SOLVES = 4000  # of the solver, before a choice that is not the cheapest is taken
 KEPT = 512  # tables that agree, the newest
+MOST_LIKELY, FEW_SOLVES = 2048, 1500  # cells and solves of a set that a search begins with
 PARTS = 60  # of a record, in which the worth of cells is counted
 
 
@@ -137,18 +139,44 @@ def suppress(
             f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are suppressed: its "
             f"margins{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
         )
-    weights, cuts = intruder.flat + 1, list[Dense]()
-    needs = _never_alone(intruder)
+    least = _least(intruder, intruder.flat + 1, solves)
+    return intruder.suppressed(
+        _greedy(intruder) if least is None else least, optimal=least is not None and intruder.proven
+    )
+
+
+def likely(evaluator: RiskEvaluator, view: SubTable, cost: Cost) -> Flags | None:
+    """(cells of a view,) those of least weight that protect its small cells beside its margins, in C order.
+
+    None where margins are not public, cells are many, or none was found soon. What else is known is not looked at.
+    """
+    table, known, criteria = evaluator.table, evaluator.known, evaluator.criteria
+    if any(margin not in known.release for margin in st.margins(view, table.schema)):
+        return None
+    if st.cells(view, table.schema) > MOST_LIKELY:
+        return None
+    counts = table.marginal(view).dense
+    small = (counts > 0) & (counts <= criteria.primary_count)
+    intruder = _Intruder(counts, small, known.zeros.excluded(view, table.schema), criteria.width)
+    narrow = intruder.narrow(intruder.unknown)
+    intruder.sensitive[narrow] = False
+    intruder.cells = np.setdiff1d(intruder.cells, narrow)
+    return _least(intruder, 1 + weights_of(cost, intruder.flat), FEW_SOLVES, mip_rel_gap=0.01, node_limit=1000)
+
+
+def _least(intruder: _Intruder, weights: Dense, solves: int, **options: float) -> Flags | None:
+    """The cells of least weight with which no sensitive cell is narrow; None where that took more solves."""
+    needs, cuts = _never_alone(intruder), list[Dense]()
     while intruder.solves < solves:
-        suppressed = _cheapest(weights, intruder, needs, cuts)
-        narrow = intruder.narrow(suppressed)
-        if not narrow:
-            return intruder.suppressed(suppressed, optimal=intruder.proven)
+        if (suppressed := _cheapest(weights, intruder, needs, cuts, options or {"mip_rel_gap": 0})) is None:
+            break
+        if not (narrow := intruder.narrow(suppressed)):
+            return suppressed
         for cell in narrow:
             if (cut := intruder.cuts.pop(cell, None)) is None and intruder.solves < solves:
                 cut = _cut(intruder, suppressed, cell)
             cuts += [] if cut is None else [cut]
-    return intruder.suppressed(_greedy(intruder), optimal=False)
+    return None
 
 
 def suppress_beside(
@@ -318,21 +346,24 @@ class _Intruder:
         than the suppressed cells can, each as much as its lines leave of it. In integers, any multipliers will do.
         """
         hidden, fall = np.flatnonzero(suppressed), self.flat - self._least
-        equations = [Equations.of_groups(line[hidden], fall[hidden]) for line in self._line]
-        joined, used = Equations.joined(equations), np.cumsum([len(own.low) for own in equations])[:-1]
+        each = [Equations.of_groups(line[hidden], fall[hidden]) for line in self._line]
+        one, target = Equations.joined(each), np.where(hidden == cell, 1, 0)
+        # down and up at once: solvers take longer to begin than to end
+        twice = Equations.joined([one, one.at(len(hidden) + np.arange(len(hidden)))])
+        best = largest(np.concatenate([-target, target]), np.tile((fall + self._rise)[hidden], 2), twice)
+        self.solves += 2
+        multipliers = iter(
+            np.split(np.rint(PARTS * best.multipliers).astype(np.int64), np.cumsum([len(own.low) for own in each] * 2))
+        )
         ends, worth = [int(self.flat[cell])] * 2, np.zeros_like(self.flat)
-        for end, sign in enumerate((-1, 1)):
-            self.solves += 1
-            best = largest(sign * (hidden == cell), (fall + self._rise)[hidden], joined)
-            numbers = np.rint(best.numbers).astype(np.int64)
-            if joined.holds(numbers):
+        for end, numbers in enumerate(np.rint(best.numbers).astype(np.int64).reshape(2, -1)):
+            if one.holds(numbers):
                 ends[end] = int(self._keep(self._least[hidden] + numbers, hidden)[cell])
-            of_axis = np.split(np.rint(PARTS * best.multipliers).astype(np.int64), used)
-            rest = np.where(np.arange(len(self.flat)) == cell, sign * PARTS, 0)
-            for line, own in zip(self._line, of_axis, strict=True):
-                multipliers = np.zeros(len(self.lines), np.int64)
-                multipliers[np.unique(line[hidden])] = own
-                rest -= multipliers[line]
+            rest = np.where(np.arange(len(self.flat)) == cell, (-PARTS, PARTS)[end], 0)
+            for line in self._line:
+                of_line = np.zeros(len(self.lines), np.int64)
+                of_line[np.unique(line[hidden])] = next(multipliers)
+                rest -= of_line[line]
             worth += np.where(rest > 0, self._rise, fall) * np.abs(rest)
         needed = PARTS * self.width.min_width
         if worth[suppressed].sum() >= needed:
@@ -394,7 +425,9 @@ def _never_alone(intruder: _Intruder) -> LinearSums:
     return LinearSums(csr_array((values, (rows, columns)), (many + len(cells), number + many)), 0, upper)
 
 
-def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list[Dense]) -> Flags:
+def _cheapest(
+    weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list[Dense], options: Mapping[str, float]
+) -> Flags | None:
     """The sensitive cells and others, none of them alone in a line, of least weight and worth enough for every cut."""
     if not intruder.sensitive.any():
         return intruder.sensitive.copy()
@@ -409,11 +442,9 @@ def _cheapest(weights: Dense, intruder: _Intruder, needs: LinearSums, cuts: list
         np.concatenate([intruder.unknown, np.full(lines, np.inf)]),
         sums,
         whole=np.arange(numbers) < len(weights),
-        mip_rel_gap=0,
+        **options,
     )
-    if found is None:
-        raise RuntimeError("no cells are worth enough for every cut, and all cells are")
-    return np.asarray(np.rint(found[: len(weights)]), np.bool_)
+    return None if found is None else np.asarray(np.rint(found[: len(weights)]), np.bool_)
 
 
 def _greedy(intruder: _Intruder) -> Flags:

@@ -16,6 +16,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
+from sdc.protect import one_table
 from sdc.protect.request import ProtectionRequest
 from sdc.protect.rounding import controlled_rounding
 from sdc.protect.suppression import Protection, suppress_jointly
@@ -242,7 +243,9 @@ def _suppressed(
     views = [one.view for one in requests]
     again = {one.view: np.array(one.again, np.int64) for one in requests}
     costs = {one.view: np.array(one.cost) if isinstance(one.cost, tuple) else one.cost for one in requests}
-    found = suppress_jointly(evaluator, views, costs=costs, again=again, deadline=deadline, mends=mends)
+    likely = {view: one_table.likely(evaluator, view, costs[view]) for view in views}
+    start = {view: flags for view, flags in likely.items() if flags is not None}
+    found = suppress_jointly(evaluator, views, start, costs, again, deadline, mends)
     for request, flags in zip(requests, found.flags, strict=True):
         if flags.mean() > request.max_share:
             if found.is_ended:

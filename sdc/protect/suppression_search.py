@@ -69,7 +69,7 @@ ROUNDS = (
 )
 
 
-def _weights(cost: Cost, counts: Ints) -> Ints:
+def weights_of(cost: Cost, counts: Ints) -> Ints:
     """(cells,) what each cell costs beside itself."""
     if isinstance(cost, np.ndarray):
         return cost
@@ -126,7 +126,7 @@ class SuppressionSearch:
         is_weighed = np.concatenate(
             [np.full(len(own), isinstance(cost, np.ndarray) or cost != "cells") for cost, own in pairs]
         )
-        weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
+        weights = 1 + np.concatenate([weights_of(cost, own) for cost, own in pairs])
         typical = max(1, int(np.median(weights)))
         prices = np.minimum(PRICE * weights // typical + 1, DEAREST * PRICE) - ~is_weighed
         others = [self._part.marginal(view).dense.reshape(-1) for view, _, _ in before]
