@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sdc.protect.magnitude import MagnitudeTables
     from sdc.protect.one_table import Suppressed
     from sdc.protect.rounding import Rounded
-    from sdc.public.check import Checked
+    from sdc.public.check import Composition
 
 SUPPRESSING = ("budget", "executor", "whole", "witnesses", "whole_table", *CriteriaKeywords.__annotations__)
 
@@ -280,7 +280,7 @@ def check(
     small_count: int = 2,
     min_frequency: int | None = None,
     executor: Executor = IN_PROCESS,
-) -> Checked:
+) -> Composition:
     """Check what published folders tell together, without a confidential table.
 
     Parameters
@@ -302,7 +302,7 @@ def check(
 
     Returns
     -------
-    Checked
+    Composition
         `consistent`, and the bounds of the cells. What is broken is in the result.
 
     Raises
@@ -322,8 +322,8 @@ def check(
     >>> sdc.check(sdc.publish(found, "checked")).consistent
     True
     """
-    from sdc.public.check import Checked, few_counts
     from sdc.public.check import check as check_published
+    from sdc.public.check import few_counts
     from sdc.public.relation import relations_given
 
     if cells not in ("at-risk", "all"):
@@ -333,4 +333,4 @@ def check(
     known, least = relations_given(relations), small_count if cells == "at-risk" else None
     found = check_published(folders, known, small_count=least, executor=executor)
     few = () if min_frequency is None else few_counts(folders, min_frequency, known)
-    return Checked.of(found, small_count, min_width, few)
+    return found.judged(small_count, min_width, few)

@@ -1,4 +1,4 @@
-"""Columns of records without counting cells: as stored, or as the distinct values of each."""
+"""Columns of records without counting cells: as stored, as the distinct values of each, or as keys of records."""
 
 from __future__ import annotations
 
@@ -85,6 +85,23 @@ class Column:
     doubtful: tuple[str, ...] = ()  # others that may
     decimal: str = "."
 
+    def add(self, column: pa.Array, whole: bool | None) -> None:
+        """Add rows; once it has too many values, only missing ones are counted. `whole` as for `namer`."""
+        self.missing += column.null_count
+        if self.is_cut:
+            return
+        name_of = namer(column.type, self.name, whole)
+        for pair in column.value_counts().to_pylist():
+            if pair["values"] is not None:
+                try:
+                    value = name_of(pair["values"])
+                except InputError:
+                    value = str(pair["values"])  # it is no category, and may be left out
+                if not is_reserved(value):  # a total of a published table, whose cells are read without totals
+                    self.values[value] += pair["counts"]
+        self.missing += self.values.pop("", 0)
+        self.is_cut = len(self.values) > MOST_VALUES
+
     def number(self, value: str) -> float:
         """A value as a number; ValueError if it is none."""
         return float(value if self.decimal == "." else value.replace(".", "_.").replace(",", "."))
@@ -122,12 +139,9 @@ def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
                 continue  # a nested type, which has no categories
     if not found:
         raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
-    for part in source.parts:
-        for name, (values, missing, is_cut) in _met(part, list(found), csv).items():
-            column = found[name]
-            column.values.update(values)
-            column.missing += missing
-            column.is_cut |= is_cut or len(column.values) > MOST_VALUES
+    for part, batch in batches([(part, None) for part in source.parts], list(found), csv):
+        for name, column in found.items():
+            column.add(batch.column(name), part.whole)
     for column in found.values():
         _find_marks(column)
     if not any(column.rows for column in found.values()):
@@ -150,25 +164,50 @@ def _find_marks(column: Column) -> None:
     column.doubtful = tuple(sorted([*marks, *odd]))
 
 
-def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tuple[Counter[str], int, bool]]:
-    met = {name: (Counter[str](), 0, False) for name in names}
-    for _, batch in batches([(part, None)], list(names), csv):
-        for name in names:
-            counts, missing, is_cut = met[name]
-            column = batch.column(name)
-            missing += column.null_count
-            if not is_cut:
-                name_of = namer(column.type, name, part.whole)
-                for pair in column.value_counts().to_pylist():
-                    if pair["values"] is not None:
-                        try:
-                            value = name_of(pair["values"])
-                        except InputError:
-                            value = str(pair["values"])  # it is no category, and may be left out
-                        counts[value] += pair["counts"]
-                is_cut = len(counts) > MOST_VALUES
-            missing += counts.pop("", 0)
-            for total in [value for value in counts if is_reserved(value)]:
-                del counts[total]  # of a published table, whose cells are read without totals
-            met[name] = counts, missing, is_cut
-    return met
+# Keys of records
+
+SETTING = "earlier.key"
+
+
+def require_disjoint(own: Source, others: Source, column: str, records: int, csv: CsvConfig) -> None:
+    """InputError if a record is in both sources, or if the column cannot decide it.
+
+    records  the least number of the other records: a file with fewer is the wrong one
+
+    All keys of both sources are in memory.
+    """
+    (kind, keys), (other_kind, other_keys) = (_keys(source, column, csv) for source in (own, others))
+    if kind != other_kind:
+        raise InputError(
+            f"{SETTING}: {column!r} is {kind} in {own.path} and {other_kind} in {others.path}; write it alike in both"
+        )
+    if len(other_keys) < records:
+        raise InputError(
+            f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication is of {records}; name those "
+            "that it is of"
+        )
+    # 1 in one file may be 1.0 in the other
+    if both := set(map(alike_key, keys)) & set(map(alike_key, other_keys)):
+        raise InputError(
+            f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; "
+            "name by where which records the publication is of"
+        )
+
+
+def _keys(source: Source, column: str, csv: CsvConfig) -> tuple[str, set[str]]:
+    """The kind and all keys; InputError for a missing key, or one of two records."""
+    layout = layouts_of(source.parts, csv)[0]
+    if column not in layout.names:
+        raise InputError(f"{SETTING}: {source.path} has no column {column!r} but {', '.join(layout.names)}; name one")
+    keys, rows = set[str](), 0
+    for part, batch in batches([(part, None) for part in source.parts], [column], csv):
+        values: pa.Array = batch.column(column)
+        named = namer(values.type, column, part.whole, csv.missing_of(column))
+        keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
+        rows += len(values)
+    if "" in keys or len(keys) < rows:
+        raise InputError(
+            f"{SETTING}: {column!r} does not name each record of {source.path}: {rows} have {len(keys - {''})} "
+            "different ones; name a column that does"
+        )
+    return kind_of(dict(layout.columns)[column], column), keys

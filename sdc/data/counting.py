@@ -18,11 +18,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sdc.data.vocabulary import Coding, Vocabulary
+from sdc.data.vocabulary import Coding, Vocabulary, indices_of
 from sdc.executor import Executor
 from sdc.model.errors import InputError, SdcError
-from sdc.model.table import MAX_TOTAL
+from sdc.model.table import MAX_TOTAL, Counts
 from sdc.model.weights import UNIT
 from sdc.paths import require_own
 
@@ -93,27 +95,32 @@ def summed(keys: Array, values: Array | None = None) -> Array:
         found = np.flatnonzero(counts)
         return np.stack([found, counts[found]])
     # sorted, not hashed: runs are merged by ranges in this order
-    bits = 1 if values is None else int(values[0].max()).bit_length()
-    if (values is None or len(values) == 1) and most.bit_length() + bits < _BITS:
+    if values is None and len(keys) == 1:
+        keys = np.sort(keys)
+        starts = _starts(keys)
+        return np.stack([keys[0, starts], np.diff(starts, append=keys.shape[1])])
+    if values is None:
+        values = np.ones((1, keys.shape[1]), np.int64)
+    bits = int(values[0].max()).bit_length()
+    if len(values) == 1 and most.bit_length() + bits < _BITS:
         # key and count in one number: sorting numbers is several times faster than sorting indices
-        counts = keys[0] << bits
-        counts += 1 if values is None else values[0]
+        counts = (keys[0] << bits) + values[0]
         counts.sort()
         keys, values = (counts >> bits)[None], (counts & ((1 << bits) - 1))[None]
     else:
         order = np.lexsort(keys[::-1])
-        keys = keys[:, order]
-        values = np.ones((1, len(order)), np.int64) if values is None else values[:, order]
-    first = np.zeros(keys.shape[1], np.bool_)
-    first[0] = True
-    for word in keys:
-        first[1:] |= word[1:] != word[:-1]
-    starts = np.flatnonzero(first)
-    if len(starts) < len(first):
-        # values without weights have one row
-        values = np.stack([unite.reduceat(row, starts) for unite, row in zip(_UNITED, values, strict=False)])
-        keys = keys[:, starts]
-    return np.concatenate([keys, values])
+        keys, values = keys[:, order], values[:, order]
+    starts = _starts(keys)
+    # values without weights have one row
+    sums = [unite.reduceat(row, starts) for unite, row in zip(_UNITED, values, strict=False)]
+    return np.concatenate([keys[:, starts], np.stack(sums)])
+
+
+def _starts(keys: Array) -> Array:
+    """Where each distinct cell begins in sorted keys."""
+    first = np.ones(keys.shape[1], np.bool_)
+    first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0) if len(keys) > 1 else keys[0, 1:] != keys[0, :-1]
+    return np.flatnonzero(first)
 
 
 def _merged(pieces: Sequence[Array], words: int) -> Array:
@@ -160,17 +167,15 @@ class CellTally:
         """The maximum number of cells in memory."""
         return max(1, self.memory // (2 * _BYTES_PER_WORD * (self.packing.words + 3 * self.is_weighted)))
 
-    def add(self, columns: Iterable[Column], rows: int, counts: Array | None, total: int) -> None:
-        """Add rows in running codes, with the exact sum of their counts; InputError if the total exceeds 2^53."""
-        self._grow(rows, total, 0)
-        self._take(columns, rows, None if counts is None else counts[None])
+    def add(self, columns: Iterable[Column], rows: int, values: Array | None, total: int, weight: int = 0) -> None:
+        """Add rows in running codes, with (1 or 4, rows) values or counts of 1, and their exact sums.
 
-    def add_weighted(self, columns: Iterable[Column], weights: Array) -> None:
-        """Add records in running codes with (rows,) weights; InputError if the total exceeds 2^53."""
-        rows = len(weights)
-        # in two halves, whose sums cannot overflow
-        self._grow(rows, rows, (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum()))
-        self._take(columns, rows, np.stack([np.ones(rows, np.int64), weights, weights, weights]))
+        InputError if a total exceeds 2^53.
+        """
+        self._grow(rows, total, weight)
+        if rows:
+            self._fit()
+            self._heap(summed(self.packing.pack(columns, rows), values))
 
     def unite(self, other: CellTally) -> None:
         """Add the cells of another, closed tally of the same variables; its large runs stay runs."""
@@ -216,17 +221,14 @@ class CellTally:
             self._fit()
             self._heap(summed(_translated(cells, packing, self.packing, codes), cells[packing.words :]))
 
-    def _take(self, columns: Iterable[Column], rows: int, values: Array | None) -> None:
-        if rows:
-            self._fit()
-            self._heap(summed(self.packing.pack(columns, rows), values))
-
     def _fit(self) -> None:
         sizes = [len(vocabulary) for vocabulary in self.vocabularies]
         if self.packing.sizes != tuple(max(1, size) for size in sizes):
             # first the waiting cells, which have the old packing
             self._sum()
-            self.cells, self.packing = _repacked(self.cells, self.packing, Packing(sizes)), Packing(sizes)
+            old, self.packing = self.packing, Packing(sizes)
+            keys = _translated(self.cells, old, self.packing, list(map(np.arange, old.sizes)))
+            self.cells = np.concatenate([keys, self.cells[old.words :]])
 
     def _heap(self, cells: Array) -> None:
         self._pile.append(cells)
@@ -243,10 +245,6 @@ class CellTally:
             self.cells = _merged([self.cells, *self._pile], self.packing.words)
             self._pile.clear()
             self._piled = 0
-
-
-def _repacked(cells: Array, old: Packing, new: Packing) -> Array:
-    return np.concatenate([_translated(cells, old, new, list(map(np.arange, old.sizes))), cells[old.words :]])
 
 
 def save(cells: Array, folder: Path) -> Path:
@@ -294,6 +292,8 @@ def settle_cells(cells: Array, packing: Packing, settled: FinalCodes) -> tuple[A
 
 
 def _translated(cells: Array, old: Packing, new: Packing, codes: Sequence[Array]) -> Array:
+    if old.sizes == new.sizes and all(np.array_equal(own, np.arange(len(own))) for own in codes):
+        return cells[: old.words]
     keys = np.empty((new.words, cells.shape[1]), np.int64)
     for at in range(0, cells.shape[1], _BLOCK):
         block = cells[: old.words, at : at + _BLOCK]
@@ -379,3 +379,48 @@ def _edges(tally: CellTally, settled: FinalCodes) -> list[Key]:
     # an edge at the first key would leave a range without cells before it
     chosen = {keys.shape[1] * part // ranges for part in range(1, ranges)} - {0}
     return [tuple(keys[:, at].tolist()) for at in sorted(chosen)]
+
+
+# Weights
+
+Reals = npt.NDArray[np.float64]
+
+
+def weights_of(column: pa.Array, name: str, part: str, decimal: str = ".") -> Counts:
+    """(records,) int64, in millionths, rounded to six decimals.
+
+    InputError for a weight that is missing, no number, negative, zero to six decimals, or too large; no value is
+    quoted.
+    """
+    values = _numbers(column, f"{part}: weight {name!r}", decimal)
+    missing, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+    if missing:
+        raise InputError(f"{part}: weight {name!r} has missing values; give each record its weight, or leave it out")
+    if infinite or values.max(initial=0.0) * UNIT > MAX_TOTAL:
+        raise InputError(f"{part}: weight {name!r} has a value above {MAX_TOTAL // UNIT:,}; correct it")
+    found: Counts = np.rint(values * UNIT).astype(np.int64)
+    if found.min(initial=1) < 1:
+        what = "negative" if values.min() < 0 else "zero to six decimals"
+        raise InputError(
+            f"{part}: weight {name!r} has values that are {what}; every record stands for somebody: leave these "
+            "records out, or correct their weights"
+        )
+    return found
+
+
+def _numbers(column: pa.Array, where: str, decimal: str) -> Reals:
+    """(records,) doubles, NaN if missing."""
+    is_coded = pa.types.is_dictionary(column.type)
+    values = column.dictionary if is_coded else column
+    kind = values.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if not (is_text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise InputError(f"{where} has the type {str(kind).partition('<')[0]}; a weight is a number")
+    if is_text and decimal != ".":
+        values = pc.replace_substring(values, decimal, ".", max_replacements=1)
+    try:
+        found: Reals = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        raise InputError(f"{where} has values that are no numbers; correct them") from None
+    # from text: each distinct value was parsed once, and one more stands for missing ones
+    return np.append(found, np.nan)[indices_of(column, len(found))] if is_coded else found

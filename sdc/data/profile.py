@@ -30,7 +30,7 @@ from sdc.model.alike import alikes
 from sdc.model.errors import InputError
 from sdc.model.schema import is_plain
 from sdc.model.table import Table
-from sdc.model.totals import SumCategory, is_usual, named_sums, sum_categories
+from sdc.model.totals import is_usual, named_sums, sum_categories
 
 MOST_VARIABLES = 12  # switched on: the full table stays manageable
 MOST_GROUPS = 9
@@ -65,19 +65,13 @@ class Proposal:
 def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
     """The format of text files: as given, else guessed from the first part; InputError for invalid settings."""
     first = source.parts[0]
-    if not first.is_text:
-        return _csv_settings(source.path, given)
-    csv = _csv_settings(source.path, READER.run(guessed, first, dict(given)))
-    if "decimal" in given or csv.delimiter == ",":
+    written_as = READER.run(guessed, first, dict(given)) if first.is_text else given
+    csv = table_settings(source.path, {"csv": written_as}).csv
+    if not first.is_text or "decimal" in given or csv.delimiter == ",":
         return csv
     commas = csv.model_copy(update={"decimal": ","})
     with_commas = [one for one in columns_of(source, commas) if any("," in value for value in one.values)]
     return commas if any(column.numbers is not None for column in with_commas) else csv
-
-
-def _csv_settings(path: str, given: Mapping[str, Any]) -> CsvConfig:
-    """A section `csv`; InputError for invalid settings."""
-    return table_settings(path, {"csv": given}).csv
 
 
 IsAmount: TypeAlias = Callable[[Column], bool]
@@ -275,28 +269,21 @@ def written(
     found = proposals(columns_of(source, csv), is_amount)
     called = _called_totals([p.column for p in found if p.why is None])
     settings = settings_of(source.path, found, csv).model_copy(update={"not_totals": called})
-    alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
     table = count_records(source, settings.model_copy(update={"alike": "keep"})).table
-    labels = _labels(source, found, csv)
-    sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
+    sums = dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})])
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
-    levels = _nested(source, found, csv)
     facts = {
         "records": table.total,
         "cells": table.schema.cells,
         "non_zero_cells": len(table),
         "variables": [_facts(p) for p in found],
         "empty_two_way_cells": [{"cell": cell, "expected": round(n, 1)} for cell, n in empty[:MOST_EMPTY]],
-        "nested": [list(pair) for pair in levels],
+        "nested": [list(pair) for pair in _nested(source, found, csv)],
         "sums": [list(pair) for pair in sums],
-        "alike": alike,
-        "labels": labels,
+        "alike": {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))},
+        "labels": _labels(source, found, csv),
     }
-    lines = [*_lines(settings, name, found, table, empty, levels, sums, alike)]
-    if labels:
-        lines += ["labels:  # as the file has them", "  variables:"]
-        lines += [f"    {_text(v)}: {json.dumps(own, ensure_ascii=False)}" for v, own in labels.items()]
-    return "\n".join(lines) + "\n", facts
+    return "\n".join(_lines(settings, name, found, table, facts, empty)) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
@@ -318,10 +305,8 @@ def _lines(
     name: str,
     found: Sequence[Proposal],
     table: Table,
+    facts: Mapping[str, Any],
     empty: Sequence[tuple[dict[str, str], float]],
-    levels: Sequence[tuple[str, str]],
-    sums: Sequence[SumCategory],
-    alike: Mapping[str, Mapping[str, str]],
 ) -> Iterator[str]:
     yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
     yield "# `sdc config --explain` explains every key, `sdc plan` what a build would need, `sdc run` builds."
@@ -350,21 +335,20 @@ def _lines(
     if doubtful := {p.column.name: p.column.doubtful for p in found if p.why is None and p.column.doubtful}:
         yield "  # do these stand for missing values? then name them in csv, and a category in missing:"
         yield f"  # csv: {json.dumps({'missing': doubtful}, ensure_ascii=False)}"
-    for coarse, fine in levels:
+    for coarse, fine in facts["nested"]:
         named = _text(f"{fine}_levels")
         yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
-    if sums:
+    if facts["sums"]:
         yield "  # these look like totals, by name or as sums of others; leave their rows out, or declare them as"
         yield "  # categories:"
-        own = {name: [category for v, category in sums if v == name] for name, _ in sums}
+        own = {name: [category for v, category in facts["sums"] if v == name] for name, _ in facts["sums"]}
         yield f"  # not_totals: {json.dumps(own, ensure_ascii=False)}"
     if counts := _counts(found):
         yield f"  # columns: {{count: {_text(counts[0])}}}  # does it count the records of a cell? else {{count: null}}"
-    if alike:
+    if facts["alike"]:
         yield "  # these are alike; correct them, or declare them one category or several:"
-        yield from (
-            f"  #   {_text(v)}: {one!a} and {other!a}" for v, pairs in alike.items() for one, other in pairs.items()
-        )
+        for v, pairs in facts["alike"].items():
+            yield from (f"  #   {_text(v)}: {one!a} and {other!a}" for one, other in pairs.items())
         yield "  # alike: merge   # or keep"
     weights = [p.column.name for p in found if is_weight(p.column)]
     if weights:
@@ -383,6 +367,10 @@ def _lines(
             yield f"# - {{{pattern}}}  # about {expected:,.0f} expected"
         if len(empty) > MOST_EMPTY:
             yield f"# and {len(empty) - MOST_EMPTY:,} more"
+    if facts["labels"]:
+        yield "labels:  # as the file has them"
+        yield "  variables:"
+        yield from (f"    {_text(v)}: {json.dumps(own, ensure_ascii=False)}" for v, own in facts["labels"].items())
 
 
 def _text(value: str) -> str:

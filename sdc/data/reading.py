@@ -33,8 +33,7 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.old_keys import current, warn
 from sdc.config.table import CsvConfig, TableConfig
-from sdc.config.values import OTHERS
-from sdc.data.counting import Array, CellTally, FinalCodes, Packing, merge, scratch_of
+from sdc.data.counting import Array, CellTally, FinalCodes, Packing, merge, scratch_of, weights_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
 from sdc.data.records import (
@@ -50,8 +49,7 @@ from sdc.data.records import (
 )
 from sdc.data.source import Source, SourcePart, require_records
 from sdc.data.structural_zeros import read_structural_zeros
-from sdc.data.vocabulary import PROBLEMS, BadRecord, BadRecords, Coding, Vocabulary, without_values
-from sdc.data.weights import weights_of
+from sdc.data.vocabulary import PROBLEMS, BadRecord, BadRecords, Coding, without_values
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.alike import alike_key, alikes, decimal_of, differences
 from sdc.model.errors import IncompleteTableError, InputError, nearest
@@ -235,38 +233,40 @@ class CountedRecords:
         return {**read, "unmet": dict(self.unmet), "sums": self.sums}
 
 
-def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
-    """The layouts of the parts, and the coding of each variable; InputError if they disagree or lack a named column.
+def _read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], str | None, tuple[Coding, ...]]:
+    """The layouts of the parts, the column of counts, and the coding of each variable.
+
+    InputError if they disagree or lack a named column.
 
     The expected number of records is checked here if the parts have it.
     """
     settings.csv.require_used(source.parts[0].suffix, source.path)
     layouts = layouts_of(source.parts, settings.csv)
-    names = layouts[0].names
-    count = count_of(names, settings, source.path)
+    names, whole = layouts[0].names, bool(source.parts[0].whole)
+    count = _count_of(names, settings, source.path)
     require_once(names, names if settings.variables is None else [], source.path)
-    codings = _codings(names, count, settings, source.path, _reals(layouts, bool(source.parts[0].whole)))
+    columns = (column for layout in layouts for column in layout.columns)
+    # floats in some part: pandas turns 1 into 1.0 beside a null
+    reals = {name: whole for name, kind in columns if pa.types.is_floating(kind)}
+    codings = _codings(names, count, settings, source.path, reals)
     require_once(names, [count, settings.weight, *(coding.column for coding in codings)], source.path)
     if count is None and all(layout.groups for layout in layouts):
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
-    return layouts, codings
+    return layouts, count, codings
 
 
 def read_schema(source: Source, settings: TableConfig) -> Schema:
-    """The variables as far as columns and settings determine them, without levels; errors as `read_layouts`.
+    """The variables as far as columns and settings determine them, without levels; errors as `count_records`.
 
     Categories are those of the settings, or one without a name. InputError for a hierarchy with an unknown variable.
     """
-    _, codings = read_layouts(source, settings)
-    schema = Schema(tuple(Variable(coding.name, _named_alone(coding)) for coding in codings))
+    *_, codings = _read_layouts(source, settings)
+    missing = {coding.name: () if coding.missing is None else (coding.missing,) for coding in codings}
+    named = {c.name: ("",) if c.order is None else dict.fromkeys((*c.order, *missing[c.name])) for c in codings}
+    schema = Schema(tuple(Variable(name, tuple(categories)) for name, categories in named.items()))
     hierarchies_of(settings.hierarchies, schema)
     return schema
-
-
-def _named_alone(coding: Coding) -> tuple[str, ...]:
-    missing = () if coding.missing is None else (coding.missing,)
-    return ("",) if coding.order is None else tuple(dict.fromkeys((*coding.order, *missing)))
 
 
 def count_records(
@@ -277,14 +277,13 @@ def count_records(
         raise InputError(
             f"{source.path} is to be read with missing counts, which builds and sdc widths do; leave out missing_counts"
         )
-    layouts, codings = read_layouts(source, settings)
+    layouts, count, codings = _read_layouts(source, settings)
     pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
     runner = executor if len(pieces) > 1 else IN_PROCESS  # for one unit, sending it gains nothing
     folder = scratch_of(runner)
     # results of several units may be in memory beside the cells they are merged into
     share = memory // (8 * len(pieces))
-    count = count_of(layouts[0].names, settings, source.path)
-    unused = _unused(layouts[0].columns, codings, count, settings)
+    unused = {} if count is None else _unused(layouts[0], {count, settings.weight}, codings, settings)
     units = [
         PartUnit(some, codings, count, settings.weight, memory, folder, share, settings.csv, unused) for some in pieces
     ]
@@ -304,12 +303,6 @@ def count_records(
 # Settings and columns
 
 
-def _reals(layouts: Sequence[Layout], whole: bool) -> dict[str, bool]:
-    """Naming of whole numbers in columns that are floats in some part: pandas turns 1 into 1.0 beside a null."""
-    columns = (column for layout in layouts for column in layout.columns)
-    return {name: whole for name, kind in columns if pa.types.is_floating(kind)}
-
-
 _COUNTS = re.compile(
     r"counts?|cell.?counts?|freqs?|frequenc(y|ies)|n|n.?obs|cases|anzahl|häufigkeit|effectifs?|frecuencia|aantal|antall?"
 )
@@ -320,7 +313,7 @@ def looks_like_counts(column: str) -> bool:
     return _COUNTS.fullmatch(column.strip().casefold()) is not None
 
 
-def count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
+def _count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
     """The column of counts: named in the settings, or `count`; None if each row is a record.
 
     InputError for an unused column that looks like one and is not declared.
@@ -348,7 +341,6 @@ def _codings(
     if settings.variables is None and (odd := [name for name in columns if not name or INDEX.fullmatch(name)]):
         what = f"is called {odd[0]!r}, the index of a data frame" if odd[0] else "has no name"
         raise InputError(f"{path}: column {columns.index(odd[0]) + 1} {what}; name it, or name the variables to use")
-    _check_weight(columns, count, settings, path)
     names = {column: name for name, column in settings.columns.items()}
     known = [names.get(name, name) for name in columns if name not in (count, settings.weight)] + made
     known = [name for name in known if name != COUNT]  # a column that counts nobody
@@ -408,7 +400,7 @@ _ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
 
 
 def _check_columns(columns: list[str], count: str | None, settings: TableConfig, path: str) -> None:
-    """InputError for a variable without its column, a similar name, or rounded counts."""
+    """InputError for a variable or a weight without its column, weights of cells, or rounded counts."""
     if rounded := [column for column in columns if _ROUNDED.fullmatch(column)]:
         raise IncompleteTableError(
             f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or use {OTHER_COMMANDS}"
@@ -420,15 +412,9 @@ def _check_columns(columns: list[str], count: str | None, settings: TableConfig,
             raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
         if name in columns and name not in settings.columns.values():
             raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
-
-
-def _check_weight(columns: list[str], count: str | None, settings: TableConfig, path: str) -> None:
-    """InputError if the column is missing, or counted cells have weights."""
-    if settings.weight is None:
-        return
-    if settings.weight not in columns or settings.weight == count:
+    if settings.weight is not None and (settings.weight not in columns or settings.weight == count):
         raise InputError(f"weight names {settings.weight!r}, no column of {path}; {nearest(settings.weight, columns)}")
-    if count is not None:
+    if settings.weight is not None and count is not None:
         raise InputError(
             f"{path} has the column {count!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
             "a record; give the records"
@@ -514,14 +500,13 @@ def count_part(table: None, unit: PartUnit) -> CellTally | InputError:
 
 
 def _unused(
-    columns: Iterable[tuple[str, pa.DataType]], codings: Sequence[Coding], count: str | None, settings: TableConfig
+    layout: Layout, named: Collection[str | None], codings: Sequence[Coding], settings: TableConfig
 ) -> dict[str, Sequence[str]]:
     """Text columns of counted cells without a variable: their rows of totals would be counted too."""
-    kinds = dict(columns)
-    used = {count, settings.weight, *(coding.column for coding in codings)}
+    used = {*named, *(coding.column for coding in codings)}
     may_be = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary
-    texts = [name for name, kind in kinds.items() if name not in used and any(is_text(kind) for is_text in may_be)]
-    return {name: settings.not_totals.get(name, ()) for name in texts if count is not None}
+    texts = {name for name, kind in layout.columns if name not in used and any(is_text(kind) for is_text in may_be)}
+    return {name: settings.not_totals.get(name, ()) for name in layout.names if name in texts}
 
 
 def _count_batch(batch: pa.RecordBatch, tally: CellTally, unit: PartUnit, part: SourcePart) -> bool:
@@ -539,10 +524,15 @@ def _count_batch(batch: pa.RecordBatch, tally: CellTally, unit: PartUnit, part: 
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     if unit.weight is not None:
-        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(part), unit.csv.decimal))
+        weights = weights_of(batch.column(unit.weight), unit.weight, str(part), unit.csv.decimal)
+        # in two halves, whose sums cannot overflow
+        total = (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())
+        ones = np.ones(len(batch), np.int64)
+        tally.add(columns, len(batch), np.stack([ones, weights, weights, weights]), len(batch), total)
         return False  # a record has a value
     if unit.count is not None:
-        tally.add(columns, len(batch), *_counts(batch, unit, part))
+        counts, sum_ = _counts(batch, unit, part)
+        tally.add(columns, len(batch), counts[None], sum_)
         return False
     tally.add(columns, len(batch), None, len(batch))
     # usually some column has a value everywhere, and rows are not examined
@@ -605,19 +595,12 @@ def _check(tally: CellTally, settings: TableConfig, path: str) -> None:
     if not tally.total:
         reason = "all counts are zero" if tally.rows else "no rows"
         raise InputError(f"{path} has no records: {reason}; give a table with at least one")
-    for vocabulary in tally.vocabularies:
-        _check_groups(vocabulary, path)
-
-
-def _check_groups(vocabulary: Vocabulary, path: str) -> None:
-    """InputError if a misspelt value of a group would go to the group of all others."""
-    coding, unmet = vocabulary.coding, sorted(vocabulary.unmet)
-    groups = (coding.recode and coding.recode.groups) or {}
-    if unmet and OTHERS in groups.values():
-        raise InputError(
-            f"recodes: groups of {coding.name!r} name {unmet}, which no record of {path} has in column "
-            f"{coding.column!r}, and one group has all others; correct what is misspelt, take out what is not there"
-        )
+    for coding, unmet in ((v.coding, sorted(v.unmet)) for v in tally.vocabularies):
+        if unmet and coding.others is not None:  # a misspelt value would go to the group of all others
+            raise InputError(
+                f"recodes: groups of {coding.name!r} name {unmet}, which no record of {path} has in column "
+                f"{coding.column!r}, and one group has all others; correct what is misspelt, take out what is not there"
+            )
 
 
 def _bad(coding: Coding, problem: BadRecord, bad: BadRecords) -> str:
@@ -646,7 +629,9 @@ def _settled(
     if not table.total:
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
     table = without_totals(table, path, is_counted)
-    weights = _weights(packing, cells) if tally.is_weighted else None
+    weights = None
+    if tally.is_weighted:
+        weights = RecordWeights(*(np.concatenate([piece[packing.words + row] for piece in cells]) for row in (1, 2, 3)))
     of_levels = {level for levels in settings.hierarchies.values() for level in levels}
     table, rows = _without_nobodys(table, tally.codings, of_levels)
     weights = weights and weights.rows(rows)
@@ -674,10 +659,6 @@ def _unmet(table: Table, tally: CellTally) -> Iterator[tuple[str, tuple[str, ...
             yield variable.name, found
 
 
-def _weights(packing: Packing, pieces: Sequence[Array]) -> RecordWeights:
-    return RecordWeights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
-
-
 def _without_nobodys(
     table: Table, codings: Sequence[Coding], of_levels: Collection[str]
 ) -> tuple[Table, npt.NDArray[np.int64]]:
@@ -690,7 +671,10 @@ def _without_nobodys(
     for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
         named = () if variable.name in of_levels else coding.named
         used = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
-        order = used if coding.order is not None else _with_missing_last(used, coding)
+        order = used
+        if coding.order is None:
+            order = coding.in_order([c for c in used if c != coding.missing])
+            order += [c for c in used if c == coding.missing]
         variables.append(Variable(variable.name, tuple(order)))
         place = {category: number for number, category in enumerate(order)}
         # unused categories get any index: no cell has one
@@ -700,11 +684,6 @@ def _without_nobodys(
     codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
     renamed = Table.of(Schema(tuple(variables)), codes, table.counts)
     return renamed, renamed.schema.keys.matching(codes.astype(np.uint16), renamed.codes)
-
-
-def _with_missing_last(names: Sequence[str], coding: Coding) -> list[str]:
-    order = coding.in_order([name for name in names if name != coding.missing])
-    return [*order, *(name for name in names if name == coding.missing)]
 
 
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:

@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -143,10 +144,12 @@ def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Se
     answer within SECONDS_TO_ANSWER.
     """
     path = at_home(str(path))
-    if not is_url(path):
-        return _listed(path, expect, ignore)
-    require_no_password(path)
-    return _within(SECONDS_TO_ANSWER, lambda: _listed(path, expect, ignore), path)
+    how = expect or ExpectConfig.model_construct(), ignore
+    with readable(path):
+        if not is_url(path):
+            return _listed(path, *how)
+        require_no_password(path)
+        return _within(SECONDS_TO_ANSWER, lambda: _listed(path, *how), path)
 
 
 def require_no_password(url: str) -> None:
@@ -231,15 +234,9 @@ def _is_absent(error: BaseException) -> bool:
     return isinstance(cause, FileNotFoundError) or _status(cause) == 404
 
 
-def _listed(path: str, expect: ExpectConfig | None, ignore: Sequence[str]) -> Source:
-    with readable(path):
-        files, inside = file_system(path)
-        files.invalidate_cache()  # fsspec caches its listings
-        found = _expected(path, files, inside, expect or ExpectConfig.model_construct(), ignore)
-    return found
-
-
-def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
+def _listed(path: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
+    files, inside = file_system(path)
+    files.invalidate_cache()  # fsspec caches its listings
     is_glob = _is_glob(path) and not files.exists(inside)
     folder, _, name = inside.rpartition("/")
     if is_glob and _is_glob(folder) and files.exists(folder):  # a folder named such as data [2024]
@@ -296,7 +293,8 @@ def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequenc
     folders = [_name(entry) for entry in listed if files.isdir(entry)]
     if folders:
         raise InputError(f"{what} has the sub-folder {folders[0]!r}; put all parts into one folder")
-    first_of = {_kind(_name(entry)): _name(entry) for entry in reversed(listed)}
+    names = [_name(entry) for entry in reversed(listed)]
+    first_of = {"" if name.startswith("_") else _suffix(name): name for name in names}
     if len(first_of) != 1 or "" in first_of:
         odd = first_of.pop("", None)
         found = f"{odd!r}, which is no part" if odd else f"parts of several kinds ({', '.join(first_of.values())})"
@@ -312,10 +310,6 @@ def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequenc
 def _is_ignored(name: str, ignore: Sequence[str]) -> bool:
     is_marker = name.startswith("_") and not _suffix(name)
     return name.startswith(".") or is_marker or any(fnmatchcase(name, pattern) for pattern in ignore)
-
-
-def _kind(name: str) -> str:
-    return "" if name.startswith("_") else _suffix(name)
 
 
 def _part(url: str, files: Any, inside: str) -> SourcePart:
@@ -367,21 +361,16 @@ def _fingerprint(url: str) -> str:
 
 def _within(seconds: float, work: Callable[[], Result], path: str | Path) -> Result:
     """The result of `work`; InputError if it takes longer. Its thread ends with the process."""
-    answers: list[Result] = []
-    failures: list[BaseException] = []
+    answer = Future[Result]()
 
     def run() -> None:
         try:
-            answers.append(work())
+            answer.set_result(work())
         except BaseException as error:
-            failures.append(error)
+            answer.set_exception(error)
 
     # fsspec's calls cannot be interrupted: the daemon thread is abandoned
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failures:
-        raise failures[0]
-    if not answers:
+    threading.Thread(target=run, daemon=True).start()
+    if not wait([answer], seconds).done:
         raise InputError(f"{path}: no answer within {seconds:g} s; check the address and the network, then run again")
-    return answers[0]
+    return answer.result()

@@ -96,14 +96,11 @@ def batches(
         if len(arrays[0]) < rows:
             break
     if part.suffix in _COUNTED and about.number_rows is not None and (stop is None or about.number_rows <= stop):
-        _require_no_more(part, encoding, about.number_rows, about.column_names[:1])
-
-
-def _require_no_more(part: RecordFile, encoding: str | None, rows: int, first: list[str]) -> None:
-    """InputError for records beyond the header's count, which readers skip."""
-    values, _ = _read(part, encoding, is_counted=False, usecols=first, row_offset=rows, row_limit=1)
-    if values and values[first[0]]:
-        raise InputError(f"{part} has more records than the {rows} that its header counts; write it again")
+        # readers skip records beyond the header's count
+        rows, first = about.number_rows, about.column_names[:1]
+        more, _ = _read(part, encoding, is_counted=False, usecols=first, row_offset=rows, row_limit=1)
+        if more and more[first[0]]:
+            raise InputError(f"{part} has more records than the {rows} that its header counts; write it again")
 
 
 def labels(part: RecordFile, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from functools import cached_property
+from itertools import accumulate, zip_longest
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,32 @@ class ArgusVariable:
     says: dict[str, str] = field(default_factory=dict)
 
     @property
-    def total(self) -> str:
-        return self.says.get("TOTCODE") or "Total"
+    def widths(self) -> list[int]:
+        """How many digits of a code each level has."""
+        return list(map(int, self.says.get("HIERLEVELS", "").split()))
+
+    @cached_property
+    def chains(self) -> dict[str, list[str]]:
+        """By code the coarser ones, the coarsest first, from a file with a lead string for each level before a code."""
+        if "HIERCODELIST" not in self.says:
+            return {}
+        path, lead = Path(self.says["HIERCODELIST"]), self.says.get("HIERLEADSTRING") or "@"
+        found, above = dict[str, list[str]](), list[str]()
+        for line, text in _lines(path):
+            code = text
+            while code.startswith(lead):
+                code = code[len(lead) :]
+            depth, code = (len(text) - len(code)) // len(lead), code.strip()
+            if depth > len(above):
+                raise InputError(f"{path} line {line}: {text!r} is more than one level below the line before; check it")
+            found[code] = above = above[:depth]
+            above = [*above, code]
+        return found
+
+    def is_total(self, code: str) -> bool:
+        """Whether a code of a table is the total, or a code of a level above the finest."""
+        is_coarser = len(code) < sum(self.widths) or any(code in chain for chain in self.chains.values())
+        return code in ("", self.says.get("TOTCODE") or "Total") or is_coarser
 
 
 @dataclass
@@ -197,12 +222,11 @@ def _file(batch: ArgusBatch, beside: Path, line: int, text: str) -> Path:
     """A file that a statement names: as it is, or else of this name beside the batch."""
     named = text.strip().strip('"')
     # batches are often from Windows
-    places = (beside.parent / named, beside.parent / re.split(r"[\\/]", named)[-1])
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise InputError(f"{beside} line {line}: {named} does not exist; put it beside the batch")
-    batch.files.append(found)
-    return found
+    for place in (beside.parent / named, beside.parent / re.split(r"[\\/]", named)[-1]):
+        if place.is_file():
+            batch.files.append(place)
+            return place
+    raise InputError(f"{beside} line {line}: {named} does not exist; put it beside the batch")
 
 
 def _read_metadata(batch: ArgusBatch, path: Path) -> None:
@@ -225,22 +249,22 @@ def _read_metadata(batch: ArgusBatch, path: Path) -> None:
             batch.variables[own.name] = own
             if own.missing:
                 batch.differs(path, line, f"the missing codes {' '.join(own.missing)} of {own.name} are categories")
-        elif own is None:
-            if found[1].upper() != "SEPARATOR":
+            continue
+        keyword, value = found[1].upper(), found[2].strip('"')
+        if own is None:
+            batch.separator = value
+            if keyword != "SEPARATOR":
                 raise InputError(f"{path} line {line}: <{found[1]}> comes before any variable; check it")
-            batch.separator = found[2].strip('"')
-            if len(batch.separator) != 1:
+            if len(value) != 1:
                 raise InputError(f"{path} line {line}: {found[2]} is no separator of one sign; check it")
-        else:
-            own.says[found[1].upper()] = found[2].strip('"')
-            if found[1].upper() == "HIERCODELIST":
-                own.says["HIERCODELIST"] = str(_file(batch, path, line, found[2]))
-            elif found[1].upper() == "HIERLEVELS" and not re.fullmatch(r"[0-9 ]+", own.says["HIERLEVELS"]):
-                raise InputError(f"{path} line {line}: {found[2]} are no widths of levels such as 1 1 1; check it")
-            elif found[1].upper() == "HIERLEADSTRING" and not own.says["HIERLEADSTRING"].strip():
-                raise InputError(f"{path} line {line}: levels are read by a sign such as @, not by blanks; use one")
-            elif found[1].upper() not in READ:
-                batch.differs(path, line, f"<{found[1].upper()}> of {own.name} is not used")
+            continue
+        own.says[keyword] = str(_file(batch, path, line, value)) if keyword == "HIERCODELIST" else value
+        if keyword == "HIERLEVELS" and not re.fullmatch(r"[0-9 ]+", value):
+            raise InputError(f"{path} line {line}: {found[2]} are no widths of levels such as 1 1 1; check it")
+        if keyword == "HIERLEADSTRING" and not value.strip():
+            raise InputError(f"{path} line {line}: levels are read by a sign such as @, not by blanks; use one")
+        if keyword not in READ:
+            batch.differs(path, line, f"<{keyword}> of {own.name} is not used")
 
 
 def _table(batch: ArgusBatch, line: int, text: str) -> ArgusTable:
@@ -340,7 +364,7 @@ def _rows(batch: ArgusBatch) -> tuple[list[str], list[list[str]]]:
     names = [*used, *responses, *counts]
     for line, text in _records(batch):
         values = {name: value.strip().strip('"') for name, value in zip_longest(order, text, fillvalue="")}
-        if batch.is_table and any(_is_total(batch.variables[name], values[name]) for name in used):
+        if batch.is_table and any(batch.variables[name].is_total(values[name]) for name in used):
             continue  # a total
         if len(text) < len(order) and not batch.is_table:
             raise InputError(f"{batch.data} line {line} has {len(text)} of {len(order)} variables; check it")
@@ -348,15 +372,6 @@ def _rows(batch: ArgusBatch) -> tuple[list[str], list[list[str]]]:
     if batch.is_table:
         batch.differences.append(f"rows of {batch.data.name} with a total are left out, since cells add up to them")
     return [*used, *responses, *(["count"] * len(counts))], found
-
-
-def _is_total(variable: ArgusVariable, code: str) -> bool:
-    """Whether a code of a table is the total, or a code of a level above the finest."""
-    lengths = variable.says.get("HIERLEVELS", "").split()
-    above = variable.says.get("HIERCODELIST")
-    chains = _chains(Path(above), variable.says.get("HIERLEADSTRING") or "@").values() if above else ()
-    is_coarser = len(code) < sum(map(int, lengths)) or any(code in chain for chain in chains)
-    return code in ("", variable.total) or is_coarser
 
 
 def _records(batch: ArgusBatch) -> Iterator[tuple[int, list[str]]]:
@@ -377,12 +392,11 @@ def _records(batch: ArgusBatch) -> Iterator[tuple[int, list[str]]]:
 
 def _levels(batch: ArgusBatch, variable: ArgusVariable, codes: Sequence[str]) -> dict[str, list[str]]:
     """Columns of the coarser levels of a variable, the coarsest first; none that equals the next finer one."""
-    chains: Mapping[str, list[str]]
-    if lengths := variable.says.get("HIERLEVELS", "").split():
-        ends = [sum(map(int, lengths[: k + 1])) for k in range(len(lengths) - 1)]
-        chains = {code: [code[:end] for end in ends if end] for code in {*codes}}
+    chains = variable.chains
+    if variable.widths:
+        ends = [*accumulate(variable.widths)][:-1]
+        chains = {code: [code[:end] for end in ends if end] for code in codes}
     elif file := variable.says.get("HIERCODELIST"):
-        chains = _chains(Path(file), variable.says.get("HIERLEADSTRING") or "@")
         if unknown := next((code for code in codes if code not in chains), None):
             raise InputError(f"{file} has no code {unknown!r} of {variable.name}; add it")
     else:
@@ -394,19 +408,3 @@ def _levels(batch: ArgusBatch, variable: ArgusVariable, codes: Sequence[str]) ->
         if len({*column}) < len({*finer}):
             found[f"{variable.name}_level{level}"] = finer = column
     return {name: found[name] for name in reversed(found)}
-
-
-def _chains(path: Path, lead: str) -> dict[str, list[str]]:
-    """The coarser codes of each code, the coarsest first; a lead string for each level stands before a code."""
-    found, above = dict[str, list[str]](), list[str]()
-    for line, text in _lines(path):
-        code = text
-        while code.startswith(lead):
-            code = code[len(lead) :]
-        depth, code = (len(text) - len(code)) // len(lead), code.strip()
-        if depth > len(above):
-            raise InputError(f"{path} line {line}: {text!r} is more than one level below the line before; check it")
-        above = above[:depth]
-        found[code] = above
-        above = [*above, code]
-    return found

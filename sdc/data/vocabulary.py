@@ -1,4 +1,4 @@
-"""Vocabularies: from the values of a column to the categories of a variable, and their order.
+"""Vocabularies and recodes: from the values of a column to the categories of a variable, and their order.
 
 Codes are first given in order of appearance ("running codes"); the final ones depend on the categories only. Work is
 done on dictionaries, not on records, so a recode costs nothing for each record. The default order is by number, by
@@ -23,12 +23,47 @@ import pyarrow as pa
 
 from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
-from sdc.data.recodes import NUMERAL, bottom_label, labels_of, of_number, top_label
 from sdc.data.statistical import whole_name
 from sdc.model.alike import Alike, alike_key, alikes, require_apart
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved
+
+# 1e+16 as floats are written to CSV; 1E5 may be a code
+NUMERAL = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]+)?(e[+-][0-9]{1,2})?|-?inf")
+
+
+def of_number(name: str, recode: RecodeConfig) -> str | None:
+    """The category of a number by bins or top and bottom codes; None if they do not cover it."""
+    if not NUMERAL.fullmatch(name):
+        return None
+    number = Decimal(name)
+    if recode.bins is not None:
+        return next((label for label, edges in recode.bins.items() if _within(number, *edges)), None)
+    if recode.top is not None and number >= recode.top:
+        return top_label(recode)
+    if recode.bottom is not None and number <= recode.bottom:
+        return bottom_label(recode)
+    return f"{number.normalize() or abs(number):f}" if number.is_finite() else name
+
+
+def labels_of(recode: RecodeConfig) -> tuple[str, ...] | None:
+    """The categories of bins or groups, in order; None if they come from the data."""
+    given = recode.bins if recode.bins is not None else recode.groups
+    return None if given is None else tuple(given)
+
+
+def top_label(recode: RecodeConfig) -> str:
+    return f"{recode.top} or more"
+
+
+def bottom_label(recode: RecodeConfig) -> str:
+    return f"{recode.bottom} or less"
+
+
+def _within(number: Decimal, start: float | None, below: float | None) -> bool:
+    return (start is None or number >= Decimal(str(start))) and (below is None or number < Decimal(str(below)))
+
 
 _NUMBER = r"[-+]?[$€£]?\d[\d,]*(?:\.\d+)?"
 _UNIT = r"(?:%|K|M| ?(?!(?:to|or|and|up|through|plus)\b)[a-z]+\.?)?"
@@ -160,7 +195,7 @@ class Coding:
         if name not in self._known and (self.alike != "keep" or not is_text):
             name = self.spelled(name) or name
         bad = Bad(BadRecord.OUTSIDE if self.recode is None else BadRecord.UNCOVERED, name)
-        return self._known.get(name) or self._others or bad
+        return self._known.get(name) or self.others or bad
 
     def spelled(self, name: str) -> str | None:
         """A similar but different name in the settings; None if there is none."""
@@ -176,11 +211,16 @@ class Coding:
             )
         return name.replace(",", ".", 1)
 
-    @cached_property
+    @property
+    def others(self) -> str | None:
+        """The group of all others; None without one."""
+        groups = (self.recode and self.recode.groups) or {}
+        return next((label for label, values in groups.items() if values == OTHERS), None)
+
+    @property
     def grouped(self) -> frozenset[str]:
         """The values named in groups."""
-        groups = (self.recode and self.recode.groups) or {}
-        return frozenset(value for values in groups.values() if values != OTHERS for value in values)
+        return frozenset(self._known if self.recode is not None else ())
 
     @property
     def named(self) -> frozenset[str]:
@@ -207,11 +247,6 @@ class Coding:
     @cached_property
     def _alike(self) -> dict[str, str]:
         return {alike_key(name, self.decimal): name for name in self._known}
-
-    @cached_property
-    def _others(self) -> str | None:
-        groups = (self.recode and self.recode.groups) or {}
-        return next((label for label, values in groups.items() if values == OTHERS), None)
 
 
 class Vocabulary:
@@ -244,7 +279,7 @@ class Vocabulary:
         # an additional entry for rows without a value: nulls get its index
         met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
         met.append(("", Bad(BadRecord.MISSING, "")))
-        rows = _indices(column, len(met) - 1)
+        rows = indices_of(column, len(met) - 1)
         times = np.bincount(rows, minlength=len(met)).tolist()
         if self.coding.order is not None:
             self._note([name for (name, _), n in zip(met, times, strict=True) if n and name], is_text)
@@ -296,7 +331,7 @@ class Vocabulary:
 
         InputError if a row of totals, by name, would go to the group of all others.
         """
-        grouped, recode = self.coding.grouped, self.coding.recode
+        grouped = self.coding.grouped
         alike = {name: spelled for name in names if (spelled := self.coding.spelled(name)) is not None}
         self.unmet -= {*names, *alike.values()}
         if is_text:
@@ -304,7 +339,7 @@ class Vocabulary:
         totals = [
             name for name in names if name not in grouped | alike.keys() and is_plain(name) and not is_reserved(name)
         ]
-        if totals and recode is not None and OTHERS in (recode.groups or {}).values():
+        if totals and self.coding.others is not None:
             raise InputError(
                 f"column {self.coding.column!r} has {totals[0]!r}, by its name a total, which the group of all others "
                 f"of {self.coding.name!r} would take in; leave its rows out, or name it in a group"
@@ -326,7 +361,9 @@ class Vocabulary:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
             name = "" if value is None else name_of(value)
-            _check_lines(name, self.coding.column)
+            if re.search(r"[\r\n]", name):
+                what = f"column {self.coding.column!r} has a value of several lines"
+                raise InputError(f"{what}; recode it", f"{what}, it begins {name[:20]!r}")
             if is_reserved(name):
                 category: str | Bad = "".join(name.split()).casefold()
             else:
@@ -357,7 +394,8 @@ class Vocabulary:
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
 
 
-def _indices(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
+def indices_of(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
+    """(rows,) the indices of a dictionary, `absent` for nulls."""
     rows, start = column.indices, column.indices.offset
     known, numbers = rows.buffers()
     if not len(rows):
@@ -380,19 +418,11 @@ def without_values(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
             coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
             values = coded.dictionary.to_pylist()
             nothing = [v is None or v != v or (isinstance(v, str) and not v.strip()) for v in values]
-            own = np.array([*nothing, True])[_indices(coded, len(nothing))]
+            own = np.array([*nothing, True])[indices_of(coded, len(nothing))]
         found &= own
         if not found.any():
             break
     return found
-
-
-def _check_lines(name: str, column: str) -> None:
-    if re.search(r"[\r\n]", name):
-        raise InputError(
-            f"column {column!r} has a value of several lines; recode it",
-            f"column {column!r} has a value of several lines, it begins {name[:20]!r}",
-        )
 
 
 def _too_many(coding: Coding) -> InputError:
@@ -423,11 +453,10 @@ def namer(
 def _namer(kind: pa.DataType, column: str, whole: bool | None) -> Callable[[Any], str]:
     name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
     narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
+    if whole and pa.types.is_floating(stored):
+        name = whole_name
     if narrow is not None:
-        own = whole_name if whole else name
-        return lambda value: own(float(str(narrow(value))))
-    if pa.types.is_floating(stored) and whole:
-        return whole_name
+        return lambda value: name(float(str(narrow(value))))
     if pa.types.is_timestamp(stored):
         return lambda value: _day(value, column)
     return (lambda value: name(float(value))) if whole is False and pa.types.is_integer(stored) else name

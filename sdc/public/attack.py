@@ -1,4 +1,4 @@
-"""Reconstruction attacks: guesses of every cell from published tables, with an independent method."""
+"""Reconstruction attacks: guesses of every cell from published tables, or from all public tables of a build."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sdc.config.earlier import EarlierConfig
+from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
 from sdc.intruder.guesses import ALONE, Guesses, Right, Values
+from sdc.model import subtable as st
 from sdc.model.documents import picked, rows
 from sdc.model.errors import InputError
+from sdc.model.fact import Fact
 from sdc.model.keys import KeySpace
+from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, beside, named_cells
-from sdc.model.schema import Schema
+from sdc.model.schema import Schema, Variable
+from sdc.model.suppressed_table import SuppressedTable, base_of
 from sdc.model.table import Counts, Table, freeze
 from sdc.public.check import all_related
 from sdc.public.published import Published
@@ -170,23 +174,19 @@ def _generating(known: Sequence[Related]) -> list[Related]:
 
 def _margins(table: Related) -> Iterator[Related]:
     """The margins that a table gives beside its cells: rounded ones, or totals of suppressed cells, as tables."""
-    names = table.published.table.schema.names
-    for margin in _published_margins(table.published):
-        places = [names.index(name) for name in margin.table.schema.names]
-        variables = tuple(table.variables[place] for place in places)
-        yield Related(margin, variables, tuple(table.codings[place] for place in places), table.where)
-
-
-def _published_margins(own: Published) -> Iterator[Published]:
-    for names in own.margins:
-        yield replace(own, table=own.table.marginal(names), margins=())
+    own = table.published
+    margins = [replace(own, table=own.table.marginal(names), margins=()) for names in own.margins]
     for sums in own.sums:
         if sums.names and sums.names != own.table.schema.names:
             schema = own.table.schema.restrict(map(own.table.schema.index, sums.names))
             is_known, every = sums.low == sums.high, schema.keys.unpack(np.arange(schema.cells))
             is_cell_known = np.append(is_known, False)[sums.matching(every.astype(np.int64))]
             known_here = Table.of(schema, sums.cells[is_known], sums.low[is_known])
-            yield Published(own.source, known_here, own.is_whole, every[~is_cell_known])
+            margins.append(Published(own.source, known_here, own.is_whole, every[~is_cell_known]))
+    for margin in margins:
+        places = [own.table.schema.names.index(name) for name in margin.table.schema.names]
+        variables = tuple(table.variables[place] for place in places)
+        yield Related(margin, variables, tuple(table.codings[place] for place in places), table.where)
 
 
 def _require_size(schema: Schema, known: Sequence[Related]) -> None:
@@ -272,3 +272,72 @@ def _places(published: Schema, table: Table) -> Counts:
                 "--relations the groups of each"
             )
     return published.keys.pack(np.stack(columns, axis=1))
+
+
+# The public tables of a build
+
+
+def public_tables(table: Table, known: Knowledge) -> Iterator[tuple[Published, EarlierConfig]]:
+    """The maximal public tables: exact, suppressed and rounded ones.
+
+    Together they imply the tables over coarser levels. Bounds of cells and structural zeros are left out.
+    """
+    whole = [Fact(element) for element in known.release.frontier if element]
+    margins = {fact: _margin_facts(fact, known) for fact in known.published}
+    implied = {margin for own in margins.values() for margin in own}
+    for fact in (*whole, *known.published):
+        where = _where(fact, table.schema)
+        if fact not in implied and all(where.values()):  # a fact on no records is empty
+            own = [one for one in _variables(fact, table.schema) if one.of is not None]
+            levels = {one.name: _within(one, table.schema) for one in own}
+            relation = EarlierConfig(folder=fact.label(table.schema), variables=levels, where=where)
+            yield _as_published(fact, margins.get(fact, ()), table, known), relation
+
+
+def _margin_facts(fact: Fact, known: Knowledge) -> Sequence[Fact]:
+    schema, base = known.schema, base_of(fact, known)
+    own = schema.levels.finest(fact.view)
+    views = [one.view for one in known.published if st.is_within(schema.levels.finest(one.view), own) and one != fact]
+    if not base or not views:
+        return ()
+    counts = SuppressedTable(fact, base).rounded(schema)
+    whole = SuppressedTable.rounded_to(fact.view, counts, base, views, schema, fact.source)
+    return [one for one in whole.margins if one in known.facts]
+
+
+def _as_published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowledge) -> Published:
+    schema, label, base = table.schema, fact.label(table.schema), base_of(fact, known)
+    own = Schema(tuple(Variable(one.name, one.categories) for one in _variables(fact, schema)))
+    met = frozenset(own.names) - {schema.names[v] for v, _ in known.listed_within(range(len(schema)))}
+    if base:
+        cells, counts = own.keys.unpack(np.arange(own.cells)), SuppressedTable(fact, base).rounded(schema)
+        near = tuple(tuple(st.names(margin.view, schema)) for margin in margins)
+        return Published(label, Table.of(own, cells, counts), True, base=base, margins=near, met=met)
+    inside = fact.holds(table.codes, schema)
+    whole = Table.of(own, schema.marginal_cells(table.codes[inside], fact.view), table.counts[inside])
+    if fact.intervals is None:
+        return Published(label, whole, True)
+    return Published(label, SuppressedTable(fact).published(whole), True, fact.intervals.cells, met=met)
+
+
+def _where(fact: Fact, schema: Schema) -> dict[str, tuple[str, ...]]:
+    where = dict[str, tuple[str, ...]]()
+    for v, codes in fact.universe:
+        axis, inside = schema.variables[schema.levels.axis_of[v]], np.isin(schema.levels.groups[v], codes)
+        before = where.get(axis.name, axis.categories)
+        where[axis.name] = tuple(c for c, is_in in zip(axis.categories, inside, strict=True) if is_in and c in before)
+    return where
+
+
+def _within(level: Variable, schema: Schema) -> RelatedVariableConfig:
+    assert level.of is not None
+    axis = schema.variables[schema.index(level.of.axis)].categories
+    groups = {
+        category: tuple(own for own, group in zip(axis, level.of.groups, strict=True) if group == place)
+        for place, category in enumerate(level.categories)
+    }
+    return RelatedVariableConfig(of=level.of.axis, groups=groups)
+
+
+def _variables(fact: Fact, schema: Schema) -> list[Variable]:
+    return [schema.variables[v] for v in st.members(schema.levels.finest(fact.view))]

@@ -96,6 +96,8 @@ class Composition(Named):
     cells    (n, variables) codes of the cells considered
     outer    (n, 2) proven bounds; inner (n, 2) reached by agreeing counts; equal if exact
     method   the method of the bounds
+    narrow_cells  number of possibly small cells below the required width
+    few_counts    tables that violate the minimum-frequency rule
     """
 
     schema: Schema
@@ -104,6 +106,8 @@ class Composition(Named):
     outer: npt.NDArray[np.int64]
     inner: npt.NDArray[np.int64]
     method: str
+    narrow_cells: int = 0
+    few_counts: tuple[FewCounts, ...] = ()
 
     @property
     def names(self) -> Schema:
@@ -126,6 +130,17 @@ class Composition(Named):
         return not self.reason
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the tables agree and no required rule is violated."""
+        return self.consistent and not self.narrow_cells and not self.few_counts
+
+    def judged(self, small_count: int, min_width: int | None, few: Iterable[FewCounts]) -> Composition:
+        """Apply the rules; the width concerns cells that may have 1 up to `small_count` records."""
+        widths = self.at_risk(small_count).width
+        narrow = 0 if min_width is None else int((~MinWidth(min_width).is_wide(widths)).sum())
+        return replace(self, narrow_cells=narrow, few_counts=tuple(few))
+
+    @property
     def width(self) -> npt.NDArray[np.int64]:
         """(n,) width of the outer bounds."""
         return self.outer[:, 1] - self.outer[:, 0]
@@ -140,32 +155,6 @@ class Composition(Named):
     def narrowest_first(self) -> Composition:
         """The cells by width; equal ones by place."""
         return self._rows(np.argsort(self.width, kind="stable"))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Checked(Composition):
-    """A composition with its violated rules.
-
-    narrow_cells  number of possibly small cells below the required width
-    few_counts    tables that violate the minimum-frequency rule
-    """
-
-    narrow_cells: int = 0
-    few_counts: tuple[FewCounts, ...] = ()
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether the tables agree and no required rule is violated."""
-        return self.consistent and not self.narrow_cells and not self.few_counts
-
-    @staticmethod
-    def of(found: Composition, small_count: int, min_width: int | None, few: Iterable[FewCounts]) -> Checked:
-        """Apply the rules; the width concerns cells that may have 1 up to `small_count` records."""
-        narrow = 0
-        if min_width is not None:
-            narrow = int((~MinWidth(min_width).is_wide(found.at_risk(small_count).width)).sum())
-        shown = found.schema, found.reason, found.cells, found.outer, found.inner, found.method
-        return Checked(*shown, narrow, tuple(few))
 
 
 @dataclass(frozen=True)
@@ -189,7 +178,7 @@ def _few(one: Published, n: int) -> Iterator[FewCounts]:
     yield FewCounts(one.source, one.label, int((one.table.counts < n).sum()))
     for sums in one.sums:
         is_few = (sums.low == sums.high) & (sums.low > 0) & (sums.low < n)
-        yield FewCounts(one.source, f"totals of {'*'.join(sums.names) or 'all records'}", int(is_few.sum()))
+        yield FewCounts(one.source, f"totals of {sums.of}", int(is_few.sum()))
 
 
 def check(
@@ -262,7 +251,10 @@ def composition(
         is_small = len(system.cells) <= MOST_EXACT and not all(table.is_exact for table in known)
         if all(table.is_coarser for table in known) and not is_small:
             return _of_marginals(schema, known, system, small_count, executor)
-        return _of_system(schema, system, small_count)
+        truth, wanted = system.solution(), np.flatnonzero(_is_wanted(system, small_count))
+        program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
+        found = program.bounds(system.cells[wanted], wanted)
+        return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
     except InconsistentError as error:
         return _nothing(schema, str(error))
 
@@ -314,13 +306,6 @@ def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, l
                 named[-1].append(level.name)
     levelled = with_refinements(variables)
     return levelled, [st.named(names, levelled) for names in named]
-
-
-def _of_system(schema: Schema, system: System, small_count: int | None) -> Composition:
-    truth, wanted = system.solution(), np.flatnonzero(_is_wanted(system, small_count))
-    program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
-    found = program.bounds(system.cells[wanted], wanted)
-    return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
 
 
 def _is_wanted(system: System, small_count: int | None) -> npt.NDArray[np.bool_]:

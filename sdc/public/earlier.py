@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,13 +19,12 @@ import numpy.typing as npt
 from sdc.config.build import BuildConfig
 from sdc.config.earlier import EarlierConfig
 from sdc.config.table import CsvConfig
-from sdc.data.keys import require_disjoint
+from sdc.data.columns import require_disjoint
 from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError, nearest
 from sdc.model.fact import CellIntervals, Fact, suppressed_fact
-from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge, united
 from sdc.model.levels import numbered
 from sdc.model.release import NOTHING, Release
@@ -425,60 +424,61 @@ def _require_named(entry: Publication, publications: Publications) -> None:
 
 
 def _require_counts(table: Table, one: Related) -> None:
-    """InputError if the table's counts differ from the published ones."""
+    """InputError if the table's counts differ from the published ones, or have sums outside of published bounds."""
     inside = one.holds(table.all_codes)
     if not inside.any():
         raise InputError(f"{one.published.source}: no record of the table matches where; name other categories")
-    codes, own = one.codes(table.all_codes[inside]), one.published.table
+    codes, counts, own, base = (
+        one.codes(table.all_codes[inside]),
+        table.counts[inside],
+        one.published.table,
+        one.published.base,
+    )
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
-    if one.published.base:
-        _require_near(one.published, codes, table.counts[inside])
-        return
     shown = ~one.published.suppresses(codes[within])
-    counts = Table.of(own.schema, codes[within][shown], table.counts[inside][within][shown])
-    same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)
-    if not same:
+    if not base and (not within.all() or Table.of(own.schema, codes[within][shown], counts[within][shown]) != own):
         raise InputError(
             f"{one.published.source} is not of these records: the table has other counts of {one.published.label}. "
             "Name by where which records it is of, by disjoint that it is of others, or build from its own table; "
             "beside a table that was corrected since, nothing more can be published"
         )
-    _require_sums(one.published, codes, table.counts[inside])
-
-
-def _require_sums(published: Published, codes: npt.NDArray[np.int64], counts: Counts) -> None:
-    """InputError if (n,) counts of (n, variables) cells have sums outside the published bounds."""
-    names = published.table.schema.names
-    for sums in published.sums:
-        own, _ = sums.added(names, codes, counts)
-        if wrong := int(((own < sums.low) | (own > sums.high)).sum()):
-            raise InputError(
-                f"{published.source} is not of these records: {wrong} counts of "
-                f"{'*'.join(sums.names) or 'all records'} are others in the table; take what was published of them"
+    for sums in one.published.bounded(codes):
+        found, _ = sums.added(own.schema.names, codes, counts)
+        if wrong := int(((found < sums.low) | (found > sums.high)).sum()):
+            how = (
+                f"{base} or more from those of the table, and it is rounded to multiples of {base}. Say by where which "
+                "records it is of, by disjoint that it is of others, or build from the table that it is of"
+                if base
+                else "others in the table; take what was published of them"
             )
+            raise InputError(f"{one.published.source} is not of these records: {wrong} counts of {sums.of} are {how}")
 
 
 def _how(published: Published) -> str:
     return f"is rounded to multiples of {published.base}" if published.base else "has cells without a count"
 
 
-def _require_near(published: Published, codes: npt.NDArray[np.int64], counts: Counts) -> None:
-    """InputError if (n,) counts of (n, variables) cells have sums that the rounded table excludes."""
-    own, base = published.table, published.base
-    names = own.schema.names
-    for margin in (names, *published.margins, ()):
-        columns = [names.index(name) for name in margin]
-        both = np.concatenate([own.codes[:, columns].astype(np.int64), codes[:, columns]])
-        first, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
-        moved = np.zeros(len(first), np.int64)
-        np.add.at(moved, group, np.concatenate([own.counts, -counts]))
-        if (np.abs(moved) >= base).any():
-            raise InputError(
-                f"{published.source} is not of these records: {int((np.abs(moved) >= base).sum())} counts of "
-                f"{'*'.join(margin) or 'all records'} are {base} or more from those of the table, and it is rounded to "
-                f"multiples of {base}. Say by where which records it is of, by disjoint that it is of others, or build "
-                "from the table that it is of"
-            )
+@dataclass(frozen=True, eq=False)
+class _NamedFact:
+    """A fact by the names of its variables; without `low` and `high` its cells are suppressed, without cells exact."""
+
+    names: Names
+    source: str
+    universe: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    cells: Mapping[str, npt.NDArray[np.int64]] | None = None
+    low: Counts | None = None
+    high: Counts | None = None
+
+    def of(self, table: Table) -> Fact:
+        schema = table.schema
+        view = st.named((*self.names, *self.universe), schema)
+        pattern = tuple((schema.index(name), codes) for name, codes in self.universe.items())
+        if self.cells is None:
+            return Fact(view, pattern, None, self.source)
+        codes = _cells_of(view, self.cells, schema, self.source)
+        if self.low is None or self.high is None:
+            return suppressed_fact(view, np.unique(codes, axis=0), table.total, self.source)
+        return Fact(view, pattern, CellIntervals(codes, self.low, self.high), self.source)
 
 
 class _NamedBefore:
@@ -490,25 +490,13 @@ class _NamedBefore:
     def __init__(self, table: Table) -> None:
         self.table, self._labels = table, set[str]()  # axes whose labels imply that each category has records
         self._marginals = list[Names]()
-        self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
-        self._suppressed = list[tuple[Names, dict[str, npt.NDArray[np.int64]], str]]()
+        self._facts = list[_NamedFact]()
         self._rounded = list[tuple[Names, Related, Sequence[str], str]]()
-        self._between = list[tuple[Names, dict[str, npt.NDArray[np.int64]], Counts, Counts, str]]()
 
     def known(self, zeros: StructuralZeros, listed: Pattern) -> Knowledge:
         """The prior knowledge; errors as `Knowledge.of`."""
         schema = self.table.schema
-        facts = []
-        for names, universe, source in self._parts:
-            pattern = tuple((schema.index(name), codes) for name, codes in universe.items())
-            facts.append(Fact(st.named((*names, *universe), schema), pattern, None, source))
-        for names, cells, source in self._suppressed:
-            view = st.named(names, schema)
-            codes = _cells_of(view, cells, schema, source)
-            facts.append(suppressed_fact(view, np.unique(codes, axis=0), self.table.total, source))
-        for names, cells, low, high, source in self._between:
-            view = st.named(names, schema)
-            facts.append(Fact(view, (), CellIntervals(_cells_of(view, cells, schema, source), low, high), source))
+        facts = [fact.of(self.table) for fact in self._facts]
         for rounding in self._rounded:
             facts += _rounded(schema, *rounding)
         release = Release.of(st.named(one, schema) for one in self._marginals)
@@ -534,10 +522,17 @@ class _NamedBefore:
             self._rounded.append((names, one, all_names, source))
             return
         if len(one.published.suppressed) and not one.published.sums:
-            self._suppressed.append((names, self._cells(one, all_names, one.published.suppressed)[0], source))
+            cells, _ = self._cells(one, all_names, one.published.suppressed)
+            self._facts.append(_NamedFact(names, source, cells=cells))
             return
         if len(one.published.suppressed):
-            self._note_sums(one, dict(zip(one.published.table.schema.names, all_names, strict=True)), source)
+            called = dict(zip(one.published.table.schema.names, all_names, strict=True))
+            for sums in one.published.in_part(self.table.total):
+                # margins over other variables have all categories
+                of = [called[name] if name in sums.names else None for name in called]
+                cells, inside = self._cells(one, of, sums.cells)
+                view = tuple(name for name in of if name)
+                self._facts.append(_NamedFact(view, source, {}, cells, sums.low[inside], sums.high[inside]))
             return
         for v, flags in one.where.items():
             own = self.table.schema
@@ -550,15 +545,6 @@ class _NamedBefore:
                 name = self._level(own.levels.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
             universe[name] = self._codes(name, inside)
         self._note(names, universe, source)
-
-    def _note_sums(self, one: Related, called: dict[str, str], source: str) -> None:
-        own, total = one.published, self.table.total
-        for sums in own.in_part(total):
-            # margins over other variables have all categories
-            names = [called[name] if name in sums.names else None for name in called]
-            by_name, inside = self._cells(one, names, sums.cells)
-            view = tuple(name for name in names if name)
-            self._between.append((view, by_name, sums.low[inside], sums.high[inside], source))
 
     def _cells(
         self, one: Related, names: Sequence[str | None], cells: Codes
@@ -615,11 +601,8 @@ class _NamedBefore:
                     if (name := same.get(old, old))
                 }
                 view = _renamed(fact["view"], same)
-                if WITHHELD in fact:
-                    self._suppressed.append((view, by_name, fact["source"]))
-                else:
-                    low, high = (np.array(listed[end], np.int64) for end in (LOW, HIGH))
-                    self._between.append((view, by_name, low, high, fact["source"]))
+                ends = () if WITHHELD in fact else (np.array(listed[end], np.int64) for end in (LOW, HIGH))
+                self._facts.append(_NamedFact(view, fact["source"], {}, by_name, *ends))
                 continue
             self._note(_renamed(fact["view"], same), universe, fact["source"])
 
@@ -633,7 +616,7 @@ class _NamedBefore:
 
     def _note(self, names: Names, universe: dict[str, tuple[int, ...]], source: str) -> None:
         if universe:
-            self._parts.append((names, universe, source))
+            self._facts.append(_NamedFact(names, source, universe))
         else:
             self._marginals.append(names)
 

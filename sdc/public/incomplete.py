@@ -125,15 +125,12 @@ class Incomplete:
             changes = np.zeros(len(cells), np.int64)
             np.add.at(changes, place, mixed)
             groups = [varying[place[varying] == one] for one in np.unique(place[varying])]
-            if not changes.any() and self._are_known(groups):
-                proven.append(subtable)
-            else:
-                unknown.append(subtable)
+            is_same = not changes.any()
+            if is_same:
+                outer, _ = integer_program.sums(self.equations, groups, self._most)
+                is_same = bool((outer[:, 0] == outer[:, 1]).all())
+            (proven if is_same else unknown).append(subtable)
         return st.minimal(unknown)
-
-    def _are_known(self, groups: Sequence[Counts]) -> bool:
-        outer, _ = integer_program.sums(self.equations, groups, self._most)
-        return bool((outer[:, 0] == outer[:, 1]).all())
 
     def tables(
         self, limit: int | None = None, max_steps: int | None = None, watch: Watch = lambda progress: True

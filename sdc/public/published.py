@@ -21,8 +21,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
 from sdc.model.totals import is_plain, is_reserved, named_sums
-from sdc.public.listed import Count, Listed, Texts
-from sdc.public.px import read_px, whole_of
+from sdc.public.px import Count, Listed, Texts, read_px, whole_of
 from sdc.run_format import (
     CATALOGUES,
     CODE_LISTS,
@@ -93,6 +92,17 @@ class Sums:
         np.add.at(own, at[at >= 0], counts[at >= 0])
         return own, at < 0
 
+    def with_others(self, codes: npt.NDArray[np.int64], most: int) -> Sums:
+        """The sums, and those of other (n, these variables) cells, each from 0 to `most`."""
+        others = np.unique(codes[self.matching(codes) < 0], axis=0)
+        low, high = (np.append(own, np.full(len(others), n)) for own, n in ((self.low, 0), (self.high, most)))
+        return Sums(self.names, np.concatenate([self.cells, others.astype(np.uint16)]), low, high)
+
+    @property
+    def of(self) -> str:
+        """Its variables, for messages."""
+        return "*".join(self.names) or "all records"
+
     @property
     def digest(self) -> str:
         own = hashlib.sha256(repr(self.names).encode())
@@ -153,27 +163,39 @@ class Published:
             found[inside] = self.table.schema.keys.matching(self.suppressed, codes[inside].astype(np.uint16)) >= 0
         return found
 
+    def bounded(self, codes: npt.NDArray[np.int64]) -> Iterator[Sums]:
+        """The bounds of the sums that it lists, if rounded of all sums of (n, variables) cells as well."""
+        names, base = self.table.schema.names, self.base
+        yield from self.sums
+        for margin in (names, *self.margins, ()) if base else ():
+            columns = [names.index(name) for name in margin]
+            first, place = KeySpace(tuple(self.table.schema.sizes[v] for v in columns)).distinct(
+                self.table.codes[:, columns]
+            )
+            counts = np.zeros(len(first), np.int64)
+            np.add.at(counts, place, self.table.counts)
+            ends = np.maximum(counts - base + 1, 0), counts + base - 1
+            yield Sums(margin, self.table.codes[first][:, columns], *ends).with_others(codes[:, columns], base - 1)
+
     def in_part(self, total: int) -> Iterator[Sums]:
         """The bounds of its suppressed cells, and of the sums that it lists for each margin.
 
         Cells without listed bounds get 0 and the number of records. Margins without suppressed cells are left out.
         """
         schema = self.table.schema
-        of = {sums.names: sums for sums in self.sums if sums.names and self._adds(sums)}
+        ones = np.ones(len(self.suppressed), np.int64)
+        listed = (sums for sums in self.sums if sums.names)
+        of = {one.names: one for one in listed if one.added(schema.names, self.suppressed, ones)[0].any()}
         for names in dict.fromkeys((schema.names, *of)):
             space = schema.space(map(schema.index, names))
             cells = self.suppressed if names == schema.names else space.unpack(np.arange(space.cells))
             low, high = np.zeros(len(cells), np.int64), np.full(len(cells), total)
             if names in of:
-                place = space.matching(of[names].cells, cells)
+                place = of[names].matching(cells.astype(np.int64))
                 hit = place >= 0
                 low[hit], high[hit] = of[names].low[place[hit]], of[names].high[place[hit]]
             loose = low < high
             yield Sums(names, cells[loose], low[loose], high[loose])
-
-    def _adds(self, sums: Sums) -> bool:
-        schema, columns = self.table.schema, [self.table.schema.index(name) for name in sums.names]
-        return bool((schema.space(columns).matching(sums.cells, self.suppressed[:, columns]) >= 0).any())
 
     @property
     def label(self) -> str:
@@ -264,14 +286,10 @@ def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
     if lacking := [one["path"] for one in tables if tuple(one[SUB_TABLE]) not in readable]:
         raise InputError(f"{folder} has {lacking[0]} in no format that is read; publish it as {', '.join(READ_FIRST)}")
     listed = {*(one["path"] for one in resources), *OF_ALL_TABLES}
-    below = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if not _is_filled(p))
+    filled = {p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink() and any(p.iterdir())}
+    below = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if p not in filled)
     if others := sorted(path for path in below if path not in listed and not _is_about(path)):
         raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is no part of it")
-
-
-def _is_filled(path: Path) -> bool:
-    """Whether it is a folder that has something."""
-    return path.is_dir() and not path.is_symlink() and any(path.iterdir())
 
 
 READ_FIRST = ("parquet", "csv", "json-stat", "px")
@@ -532,9 +550,8 @@ def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -
     for one in margins:
         own, is_unlisted = one.added(found.table.schema.names, found.table.codes, found.table.counts)
         if is_unlisted.any() or (own != one.low).any():
-            of = "*".join(one.names) or "all records"
             raise InputError(
-                f"{path} is rounded, and its totals of {of} are not what its cells add up to; publish it again"
+                f"{path} is rounded, and its totals of {one.of} are not what its cells add up to; publish it again"
             )
 
 
@@ -542,27 +559,25 @@ def _reader(name: str) -> Callable[[Path], Listed] | None:
     """The reader by suffix; None if the file is no table."""
     if _is_about(name):
         return None
-    readers = {".csv": _csv, ".parquet": _parquet, ".json": _json_stat, ".jsonstat": _json_stat, ".px": _px}
+    readers = {".csv": _csv, ".parquet": _parquet, ".json": _json_stat, ".jsonstat": _json_stat, ".px": read_px}
     return readers.get(Path(name).suffix.lower())
 
 
 def _csv(path: Path) -> Listed:
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
-    measure, base = _measure(header, path)
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    counts = _each_count(columns.pop(measure), path)
-    _require_status(columns.pop(STATUS, None), counts)
+    counts, base = _counts(columns, path)
     own = {name: [out_of_csv(text) for text in column] for name, column in columns.items()}
     return Listed(own, counts, {}, base)
 
 
-def _measure(columns: Iterable[str], path: Path) -> tuple[str, int]:
-    """The column of counts, and the base of rounding. Every other column is a variable.
+def _counts(columns: dict[str, Any], path: Path) -> tuple[list[Count], int]:
+    """Take the counts and their status out of the columns, and give the counts and the base of rounding.
 
-    Raises an error for a table without counts, or with other numbers.
+    Every other column is a variable. Raises an error for a table without counts, or with other numbers.
     """
     if WEIGHTED_TOTAL in columns:
         raise InputError(f"{path} {OF_WEIGHTS}")
@@ -571,7 +586,11 @@ def _measure(columns: Iterable[str], path: Path) -> tuple[str, int]:
         raise ValueError(f"it has no column {COUNT}")
     if len(found) > 1:
         raise ValueError(f"its numbers are {' and '.join(found)}, and not one count a cell")
-    return found[0], _base_of(found[0])
+    base, counts = _base_of(found[0]), _each_count(columns.pop(found[0]), path)
+    status = columns.pop(STATUS, None)
+    if status is not None and [*status] != [WITHHELD_STATUS if count is None else "" for count in counts]:
+        raise ValueError(f"its {STATUS} has other values than {WITHHELD_STATUS}, or is of other cells")
+    return counts, base
 
 
 def _base_of(measure: str) -> int:
@@ -584,17 +603,9 @@ def _base_of(measure: str) -> int:
     return int(base)
 
 
-def _require_status(status: Sequence[str] | None, counts: Sequence[Count]) -> None:
-    expected = [WITHHELD_STATUS if count is None else "" for count in counts]
-    if status is not None and [*status] != expected:
-        raise ValueError(f"its {STATUS} has other values than {WITHHELD_STATUS}, or is of other cells")
-
-
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
-    measure, base = _measure(columns, path)
-    counts = _each_count(columns.pop(measure), path)
-    _require_status(columns.pop(STATUS, None), counts)
+    counts, base = _counts(columns, path)
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")
     return Listed(columns, counts, {}, base)
@@ -659,10 +670,6 @@ def _confidential(status: Any) -> set[int]:
 def _categories(category: Mapping[str, Any]) -> list[str]:
     index = category.get("index") or list(category["label"])
     return list(index) if isinstance(index, list) else sorted(index, key=index.__getitem__)
-
-
-def _px(path: Path) -> Listed:
-    return read_px(path.read_bytes())
 
 
 def _numbered(categories: Texts, codes: Codes, counts: Sequence[Any], base: int) -> Listed:

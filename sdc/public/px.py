@@ -1,15 +1,45 @@
-"""Read PX files: keywords, quoted texts, and the numbers after DATA."""
+"""The content of one file of published counts, and PX files: keywords, quoted texts, and the numbers after DATA."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
+from typing import TypeAlias
 
 from sdc.model.alike import decimal_of
-from sdc.public.listed import Listed
 from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
+
+Texts: TypeAlias = Mapping[str, Sequence[str]]
+Count: TypeAlias = int | tuple[int, int] | None
+"""A count: exact, between two numbers, or missing."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The content of a file: (cells,) categories of each variable, (cells,) counts, and all categories if known.
+
+    A count is None if it is missing, and a pair if it is between two numbers. With a positive base, counts are rounded
+    to multiples of it. `totals` has, by variable, the categories of totals if the file states them.
+    """
+
+    columns: Texts
+    counts: Sequence[Count]
+    categories: Texts
+    base: int = 0
+    totals: Texts = field(default_factory=dict)
+
+    def marked(self, total: str) -> Listed:
+        """The content with `total` in place of the file's own categories of totals."""
+        columns, categories = dict(self.columns), dict(self.categories)
+        for name, own in self.totals.items():
+            columns[name] = [total if text in own else text for text in columns[name]]
+            categories[name] = [text for text in categories[name] if text not in own]
+        return replace(self, columns=columns, categories=categories)
+
 
 _KEYWORD = re.compile(r'\s*([A-Z][A-Z0-9_-]*)(\[[^\]]*\])?(?:\(\s*"([^"]*)"(?:\s*,\s*"[^"]*")*\s*\))?\s*=')
 _TEXT = re.compile(r'\s*"([^"]*)"')
@@ -17,12 +47,12 @@ _PLAIN = re.compile(r"[^;\"]*")
 _CELL = re.compile(r'("[^"]*"|[^\s",;]+)[\s,;]*')
 
 
-def read_px(content: bytes) -> Listed:
-    """Parse a PX file; ValueError or KeyError if it is no PX file of counts, or a cell is no whole number.
+def read_px(path: Path) -> Listed:
+    """Read a PX file; ValueError or KeyError if it is no PX file of counts, or a cell is no whole number.
 
     With KEYS the cells that it does not list have no records.
     """
-    text = _decoded(content)
+    text = _decoded(path.read_bytes())
     head, mark, data = _divided(text)
     if not mark:
         raise ValueError("it has no DATA")

@@ -217,27 +217,19 @@ def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
                 found[name] = Variable(name, own.categories)
             if published.is_whole:
                 whole.add(name)
+    # a variable that no table has as such has the categories in its groups
+    atoms: dict[str, dict[str, None]] = {}
+    for _, relation in tables:
+        for own_name, given in relation.variables.items():
+            values = (value for group in (given.groups or {}).values() if group != OTHERS for value in group)
+            atoms.setdefault(given.of or own_name, {}).update(dict.fromkeys(values))
     for published, relation in tables:
         for own in published.table.schema.variables:
             given = relation.variables.get(own.name, SAME)
             name = given.of or own.name
             if given.groups is not None and name not in found:
-                found[name] = Variable(name, _atoms(tables, name))
+                found[name] = Variable(name, tuple(atoms[name]))
     return Schema(tuple(found.values()))
-
-
-def _atoms(tables: Sequence[tuple[Published, EarlierConfig]], name: str) -> tuple[str, ...]:
-    """All categories in the groups of a variable that no table has as such."""
-    values = [
-        value
-        for _, relation in tables
-        for own, given in relation.variables.items()
-        if (given.of or own) == name and given.groups is not None
-        for group in given.groups.values()
-        if group != OTHERS
-        for value in group
-    ]
-    return tuple(dict.fromkeys(values))
 
 
 def looks_the_same(table: Table, published: Table) -> bool:

@@ -85,9 +85,7 @@ class System:
     def above(self, count: int) -> npt.NDArray[np.bool_]:
         """(n,) whether a cell is alone in a published cell with more records."""
         sizes, first = np.diff(self.equations.start), self.equations.members[self.equations.start[:-1]]
-        found = np.zeros(len(self.cells), np.bool_)
-        found[first[(sizes == 1) & (self.equations.low > count)]] = True
-        return found
+        return np.isin(np.arange(len(self.cells)), first[(sizes == 1) & (self.equations.low > count)])
 
 
 def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uint16]:
@@ -97,9 +95,16 @@ def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uin
     waiting = list(range(len(tables)))
     while waiting:
         # next the variable with the fewest new cells
-        nearest = min(waiting, key=lambda t: (_growth(schema, needed[t] - known), t))
+        nearest = min(waiting, key=lambda t: (schema.space(needed[t] - known).cells, t))
         for v in sorted(needed[nearest] - known):
-            cells = _times(schema, cells, v)
+            before, size = len(cells), schema.sizes[v]
+            if before * size > MOST_CELLS:
+                raise InputError(
+                    f"the tables have more than {MOST_CELLS} cells together that may have records; check fewer tables "
+                    "at once"
+                )
+            cells = np.repeat(cells, size, axis=0)
+            cells[:, v] = np.tile(np.arange(size, dtype=np.uint16), before)
             known.add(v)
         for t in [t for t in waiting if needed[t] <= known]:
             cells = cells[_possible(tables[t], cells)]
@@ -108,24 +113,6 @@ def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uin
         raise InputError(f"no table has {schema.names[min(lacking)]!r}; leave it out")
     order = np.lexsort(cells.T[::-1])
     return cells[order]
-
-
-def _growth(schema: Schema, variables: set[int]) -> int:
-    size = 1
-    for v in variables:
-        size *= schema.sizes[v]
-    return size
-
-
-def _times(schema: Schema, cells: npt.NDArray[np.uint16], variable: int) -> npt.NDArray[np.uint16]:
-    size = schema.sizes[variable]
-    if len(cells) * size > MOST_CELLS:
-        raise InputError(
-            f"the tables have more than {MOST_CELLS} cells together that may have records; check fewer tables at once"
-        )
-    grown = np.repeat(cells, size, axis=0)
-    grown[:, variable] = np.tile(np.arange(size, dtype=np.uint16), len(cells))
-    return grown
 
 
 def _possible(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
@@ -147,17 +134,14 @@ def rows_of(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int
 
 def _equations_of(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
     """The equations of a table: of its cells, and of its margins if it is rounded or suppressed."""
-    if table.published.records is not None and not table.published.is_exact:
-        every = np.array([table.published.records])
+    own = table.published
+    if own.records is not None and not own.is_exact:
+        every = np.array([own.records])
         yield _between(table, cells, Sums((), np.zeros((1, 0), np.uint16), every, every))
-    if not table.published.base:
-        yield _of_cells(table, cells)
-        for sums in table.published.sums:
-            yield _between(table, cells, sums)
-        return
-    names = table.published.table.schema.names
-    for margin in (names, *table.published.margins, ()):
-        yield _near(table, cells, [names.index(name) for name in margin])
+    if not own.base:
+        yield _between(table, cells, Sums(own.table.schema.names, own.table.codes, own.table.counts, own.table.counts))
+    for sums in own.bounded(table.codes(cells)[table.holds(cells)]):
+        yield _between(table, cells, sums)
 
 
 def _labels(tables: Sequence[Related], cells: npt.NDArray[np.uint16], upper: Counts) -> Iterator[Equations]:
@@ -180,53 +164,19 @@ def _labels(tables: Sequence[Related], cells: npt.NDArray[np.uint16], upper: Cou
 
 
 def _between(table: Related, cells: npt.NDArray[np.uint16], sums: Sums) -> Equations:
-    columns = [table.published.table.schema.names.index(name) for name in sums.names]
+    own = table.published.table.schema
+    columns = [own.names.index(name) for name in sums.names]
     held = np.flatnonzero(table.holds(cells))
     of = np.full(len(cells), -1)
     of[held] = sums.matching(table.codes(cells)[held][:, columns])
     there = np.isin(np.arange(len(sums.cells)), of)
-    if (sums.low[~there] > 0).any():
+    if len(lacking := np.flatnonzero(~there & (sums.low > 0))):
+        first = own.restrict(columns).written(sums.cells[lacking[0]]) if columns else "all records"
         raise InconsistentError(
-            f"{table.published.source} has records in {int((sums.low[~there] > 0).sum())} sums, and the other tables "
-            "have none there"
+            f"{table.published.source} counts records of {first}, and the other tables have none there"
         )
-    place = np.where(of >= 0, np.cumsum(there)[of] - 1, -1)
+    place = np.where(of >= 0, np.append(np.cumsum(there), 0)[of] - 1, -1)
     return replace(Equations.by_place(place, sums.low[there]), high=sums.high[there])
-
-
-def _near(table: Related, cells: npt.NDArray[np.uint16], axes: list[int]) -> Equations:
-    """Sums of the cells of a rounded table are off by less than the base."""
-    own, base = table.published.table, table.published.base
-    held = np.flatnonzero(table.holds(cells))
-    codes = table.codes(cells)[held][:, axes]
-    both = np.concatenate([own.codes[:, axes].astype(np.int64), codes])
-    # unknown categories come after its own
-    first, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
-    sums = np.zeros(len(first), np.int64)
-    np.add.at(sums, group[: len(own)], own.counts)
-    of = np.full(len(cells), -1)
-    of[held] = group[len(own) :]
-    if len(lacking := np.setdiff1d(np.flatnonzero(sums >= base), of)):
-        source = table.published.source
-        raise InconsistentError(
-            f"{source} counts records of {len(lacking)} cells, and the other tables have none there"
-        )
-    there, place = np.unique(of[of >= 0], return_inverse=True)
-    of[of >= 0] = place
-    found = Equations.by_place(of, sums[there])
-    return replace(found, low=np.maximum(sums[there] - base + 1, 0), high=sums[there] + base - 1)
-
-
-def _of_cells(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
-    of, totals = np.where(table.holds(cells), rows_of(table, cells), -1), table.published.table.counts
-    lacking = np.setdiff1d(np.arange(len(totals)), of)
-    if len(lacking):
-        own = table.published.table
-        raise InconsistentError(
-            f"{table.published.source} counts records of {own.schema.written(own.codes[lacking[0]])}, and the other "
-            "tables have none there"
-        )
-    return Equations.by_place(of, totals)
 
 
 def require_agreement(schema: Schema, tables: Sequence[Related]) -> None:

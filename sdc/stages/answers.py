@@ -30,9 +30,8 @@ from sdc.model.super_cell import SuperCell, SuperCellBounds, SuperCells, each, i
 from sdc.model.table import Codes, Table
 from sdc.paths import checked_path
 from sdc.public import mixture
-from sdc.public.attack import Attack, ReconstructionMethod, attack_on, guesses
+from sdc.public.attack import Attack, ReconstructionMethod, attack_on, guesses, public_tables
 from sdc.public.check import read_all
-from sdc.public.public_tables import public_tables
 from sdc.public.relation import relations_given
 from sdc.risk.bounds_in_units import bounds_in_units
 from sdc.risk.sharp import OnPart, SharpProgress, sharp_bounds

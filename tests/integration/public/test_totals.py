@@ -10,7 +10,7 @@ import pytest
 
 from sdc.config.earlier import EarlierConfig
 from sdc.model.errors import InputError
-from sdc.public.check import Checked, check, few_counts
+from sdc.public.check import check, few_counts
 from sdc.public.incomplete import read_incomplete
 from sdc.public.published import read_published
 from tests.helpers.builds import built, written
@@ -45,7 +45,7 @@ def test_a_total_that_its_cells_do_not_have_is_a_contradiction(tmp_path: Path, r
 
 def test_a_cell_that_a_total_implies_is_seen(tmp_path: Path) -> None:
     path = file(tmp_path, "north,f,20\nsouth,f,12\nsouth,m,15\nnorth,(total),21\n")
-    found = Checked.of(check([path]), 2, 2, ())
+    found = check([path]).judged(2, 2, ())
     assert [(found.schema.named(cell), ends) for cell, ends in zip(found.cells, found.outer.tolist(), strict=True)] == [
         ({"region": "north", "sex": "m"}, [1, 1])
     ]

@@ -30,9 +30,8 @@ from sdc.model.fact import Fact
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
 from sdc.public import mixture
-from sdc.public.attack import Attack, Measurement, Target, attack_on, guesses
+from sdc.public.attack import Attack, Measurement, Target, attack_on, guesses, public_tables
 from sdc.public.check import read_all
-from sdc.public.public_tables import public_tables
 from sdc.public.published import Published
 from sdc.public.relation import relations_given
 from sdc.run_format import TOTAL

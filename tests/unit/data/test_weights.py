@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 
 from sdc.config.table import TableConfig
+from sdc.data.counting import weights_of
 from sdc.data.reading import CountedRecords, count_records
 from sdc.data.source import open_source
-from sdc.data.weights import weights_of
 from sdc.model.errors import InputError
 from sdc.model.weights import UNIT
 
