@@ -16,7 +16,7 @@ from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
 from sdc.server.service.judge import Effect, one_way
-from sdc.server.service.outcome import PUBLIC, PUBLIC_STATES, Explained, Moment, Outcome, Reply, Request
+from sdc.server.service.outcome import PUBLIC_STATES, Explained, Moment, Outcome, Reply, Request
 from sdc.server.service.service import Service
 from tests.strategies import unknowing
 
@@ -34,7 +34,7 @@ class SmallService(Service):
         self.rules: tuple[str, ...] = ("myopic",)
         self._table, self._evaluator = table, unknowing(table, criteria)
         self._state = self._surveyed(State.first(table.schema, one_way(table.schema)))
-        self._told: list[tuple[Request, Reply, Witness | None]] = []
+        self._told: list[tuple[Request, Witness | None]] = []
         self._moments = [self._moment(None)]
 
     def copy(self) -> SmallService:
@@ -48,44 +48,36 @@ class SmallService(Service):
         return self._state
 
     def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
-        witness = None
-        if subtable in self.state.released:
-            reply = self._reply("answered", subtable)
-        else:
+        witness: Witness | None = None
+        outcome: Outcome = "answered"
+        if subtable not in self.state.released:
             evaluation = self._evaluator.evaluate(self.state.released.add(subtable))
-            witness = next(iter(evaluation.assessment.witnesses), None)
+            witness, outcome = next(iter(evaluation.assessment.witnesses), None), "refused"
             if evaluation.verdict is Verdict.SAFE:
-                self._state = self._surveyed(self.state.releasing(subtable))
+                self._state, outcome = self._surveyed(self.state.releasing(subtable)), "released"
                 self._moments.append(self._moment(subtable))
-                reply = self._reply("released", subtable)
-            else:
-                reply = self._reply("refused", subtable)
-        said = reply.decision, reply.code, reply.message
-        own = len(self.requests(who)) + 1
+        told, own = PUBLIC_STATES[outcome], len(self.requests(who)) + 1
+        said = told.decision, told.code, told.message
         request = Request(len(self._told) + 1, own, AT, who, subtable, *said, self.state.version)
-        self._told.append((request, reply, witness))
+        self._told.append((request, witness))
         future = Future[Reply]()
-        future.set_result(reply)
+        future.set_result(Reply.to(request, self.state))
         return future
 
-    def _reply(self, outcome: Outcome, subtable: SubTable) -> Reply:
-        told = PUBLIC_STATES[outcome]
-        parts = () if outcome in PUBLIC else self.state.projection(subtable)
-        return Reply(told.decision, told.code, told.message, subtable, self.state.version, parts)
-
     def reply_to(self, own: int, who: str) -> Reply | None:
-        return next((reply for request, reply, _ in self._told if (request.own, request.owner) == (own, who)), None)
+        found = (request for request, _ in self._told if (request.own, request.owner) == (own, who))
+        return next((Reply.to(request, self.state) for request in found), None)
 
     def marginal(self, subtable: SubTable) -> Table | None:
         return self._table.marginal(subtable) if subtable in self.state.released and subtable else None
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
-        return [request for request, _, _ in self._told[::-1] if who in (None, request.owner)][:limit]
+        return [request for request, _ in self._told[::-1] if who in (None, request.owner)][:limit]
 
     def explained(self, number: int, *, finds: bool = False) -> Explained | None:
         if not 1 <= number <= len(self._told):
             return None
-        request, _, witness = self._told[number - 1]
+        request, witness = self._told[number - 1]
         shown = None
         if witness is not None:
             cell = self.schema.named(list(witness.cell))
@@ -111,14 +103,13 @@ class SmallService(Service):
         released = tuple(t for t in st.subsets(subtable, self.schema) if t not in old.released)
         unreleasable = tuple(t for t in new.unreleasable if t not in old.unreleasable)
         newly = len(released), int((new.statuses == 3).sum() - (old.statuses == 3).sum())
-        frontiers = new.released.frontier, new.unreleasable
         is_safe = self._evaluator.evaluate(new.released).verdict is Verdict.SAFE
         status = old.status(subtable)
-        future.set_result(Effect(subtable, status, is_safe, released, unreleasable, newly, *frontiers, 1, 1))
+        future.set_result(Effect(subtable, status, is_safe, released, unreleasable, newly, new, 1, 1))
         return future
 
     def tally(self) -> tuple[dict[str, int], dict[str, int]]:
-        return Counter(request.decision for request, _, _ in self._told), {}
+        return Counter(request.decision for request, _ in self._told), {}
 
     def health(self) -> dict[str, Any]:
         return {"status": "ok", "version": self.state.version, "pending": 0}

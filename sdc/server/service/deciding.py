@@ -100,7 +100,7 @@ class Deciding:
         self._arrivals: asyncio.Queue[Arrival | None] = asyncio.Queue()
         self._numbers: asyncio.Queue[int | Future[int] | None] = asyncio.Queue()
         self._waiting, self._attempts = dict[int, Future[Reply]](), dict[int, Attempt]()
-        self._tasks = set[asyncio.Task[None]]()
+        self._promises, self._tasks = set[Future[Any]](), set[asyncio.Task[None]]()
         self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._is_stale = False  # what is kept of the evidence
 
@@ -137,11 +137,20 @@ class Deciding:
             if self._ends:
                 future.set_exception(ENDS)
             else:
+                self._promises.add(future)
+                future.add_done_callback(self._promises.discard)
                 self._loop.call_soon_threadsafe(into.put_nowait, item)
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._work())
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._work())
+        except Exception as error:  # whatever it is, nobody is to wait for a loop that is gone
+            self.say(FAULT, error)
+        with self._lock:
+            self._ends = True
+        for future in list(self._promises):
+            future.set_exception(ENDS)
 
     async def _work(self) -> None:
         await asyncio.gather(self._log_requests(), self._decide_requests())
@@ -200,11 +209,7 @@ class Deciding:
         self._numbers.put_nowait(number)
 
     async def _decide_requests(self) -> None:
-        while (asked := await self._next()) is not None:
-            if self._ends:
-                if isinstance(asked, Future):
-                    asked.set_exception(ENDS)
-                continue
+        while (asked := await self._next()) is not None and not self._ends:
             try:
                 if isinstance(asked, int):
                     await self._decide(asked)

@@ -105,15 +105,12 @@ STARTED = "started"
 
 @dataclass(eq=False)
 class HistoryProjection:
-    """What is public, and what was asked; `apply` takes every entry of the history, in order.
+    """What is public, and what was asked of N records; `apply` takes every entry of the history, in order.
 
-    records   N
     seq, head  number and hash of the last entry
-    state     R(t) and U(t)
-    requests  by their number, which is that of their entry; `of_user` the numbers of those of each owner, in order
-    rules     of any server so far, by name
-    outcomes  how many decisions came out how
-    pending   numbers of requests without a decision, in order; `waiting` those for the next round
+    requests   by their number, which is that of their entry; `of_user` the numbers of those of each owner, in order
+    rules      of any server so far, by name; `outcomes` how many decisions came out how
+    pending    numbers of requests without a decision, in order; `waiting` those for the next round
     """
 
     schema: Schema
@@ -121,23 +118,17 @@ class HistoryProjection:
     seq: int = 0
     head: str = FIRST
     state: State = field(init=False)
-    first: int = 0
     requests: dict[int, Request] = field(default_factory=dict)
     of_user: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     pending: dict[int, None] = field(default_factory=dict)
     waiting: dict[int, None] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
-    interest: Counter[SubTable] = field(default_factory=Counter)
-    caused: Counter[str] = field(default_factory=Counter)
+    past: Past = field(default_factory=lambda: Past(0))
     rules: set[str] = field(default_factory=set)
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.state = State(self.schema, Release.of([]), ())
-
-    @property
-    def past(self) -> Past:
-        return Past(self.first, self.interest, self.caused)
 
     @property
     def has_begun(self) -> bool:
@@ -171,7 +162,7 @@ class HistoryProjection:
         own = len(self.of_user[owner])
         self.requests[entry.seq] = Request(entry.seq, own, entry.at, owner, subtable, *said, -1, in_part)
         self.pending[entry.seq] = None
-        self.interest[subtable] += 1
+        self.past.interest[subtable] += 1
 
     def _decide(self, entry: Entry) -> None:
         number, outcome = int(entry.body["request"]), entry.body["outcome"]
@@ -218,7 +209,7 @@ class HistoryProjection:
     def _release(self, request: Request) -> None:
         before = self.state.released.sub_tables(self.schema)
         self.state = self.state.releasing(request.sub_table)
-        self.caused[request.who] += self.state.released.sub_tables(self.schema) - before
+        self.past.caused[request.who] += self.state.released.sub_tables(self.schema) - before
         self._note(request.at, request.sub_table)
 
     def _move(self, entry: Entry) -> None:
@@ -226,7 +217,8 @@ class HistoryProjection:
         if not self.has_begun:
             released = Release.of(self._of(body["released"]))
             state = State.first(self.schema, released)
-            self.state, self.first = state.knowing(self._of(body["unreleasable"])), released.sub_tables(self.schema)
+            self.state = state.knowing(self._of(body["unreleasable"]))
+            self.past = replace(self.past, first=released.sub_tables(self.schema))
             self._note(entry.at, None)
             return
         unreleasable, undecided = (self._of(body.get(f"{name}_added", ())) for name in FRONTIERS[1:])
@@ -406,10 +398,7 @@ class RequestLog:
             return self.projection.state, Past(past.first, Counter(past.interest), Counter(past.caused))
 
     def change(self) -> str:
-        """What is wrong with the history, read now: nothing where the last entry known here is there, as it was.
-
-        ChainError where it cannot be read.
-        """
+        """What is wrong with the history, read now; ChainError where it cannot be read."""
         with self._lock:
             seq, head = self.projection.seq, self.projection.head
         found = self.history.entries(seq - 1, limit=1)

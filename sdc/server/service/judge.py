@@ -262,8 +262,7 @@ class Judge:
     def survey(self, state: State, candidates: Iterable[SubTable] | None = None, most: int | None = None) -> Survey:
         """Which sub-tables are unreleasable under a state, beyond what it knows, by the smallest of them.
 
-        Exact on a small table, where all are asked about that are open; else outer bounds of the candidates, `most`
-        of them at most.
+        Exact on a small table, where all are asked about that are open; else outer bounds of `most` of the candidates.
         """
         is_exact = self.decides(state)
         asked = list(self._open(state) if is_exact or candidates is None else candidates)
@@ -311,10 +310,8 @@ def surveyed(judge: Judge, state: State) -> State:
 class Effect:
     """What releasing a sub-table would do; for operators alone.
 
-    status        of the sub-table now
     is_safe       whether it could be released itself; None where that is not decided
-    released      the sub-tables that would newly be public, the largest first
-    unreleasable  the minimal ones that would newly be unreleasable
+    released      the sub-tables that would newly be public, the largest first; `unreleasable` the minimal ones
     newly         how many sub-tables would become released, and how many unreleasable
     looked_at     of how many open sub-tables it was looked whether they would become unreleasable, `of` how many
     """
@@ -325,8 +322,7 @@ class Effect:
     released: tuple[SubTable, ...]
     unreleasable: tuple[SubTable, ...]
     newly: tuple[int, int]
-    released_frontier: tuple[SubTable, ...]
-    unreleasable_frontier: tuple[SubTable, ...]
+    after: State
     looked_at: int
     of: int
 
@@ -356,7 +352,7 @@ def effect_of(
         if status is not Status.OPEN:
             # public already, or it never will be
             is_safe = None if status is Status.UNDECIDED else status.is_released
-            return Effect(subtable, status, is_safe, (), (), (0, 0), state.released.frontier, state.unreleasable, 0, 0)
+            return Effect(subtable, status, is_safe, (), (), (0, 0), state, 0, 0)
         if (verdict := judge.glance(state, subtable)) is not Verdict.UNDECIDED:
             is_safe = verdict is Verdict.SAFE
         larger = state.releasing(subtable)
@@ -373,8 +369,7 @@ def effect_of(
         tuple(sorted(released, key=lambda t: (-st.dimension(t), t))),
         tuple(t for t in new.unreleasable if t not in state.unreleasable),
         (len(released), count),
-        new.released.frontier,
-        new.unreleasable,
+        new,
         found.looked_at,
         found.of,
     )

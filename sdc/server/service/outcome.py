@@ -5,7 +5,7 @@ Every outcome, code and HTTP status of the server is in these tables, and nowher
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias
@@ -128,7 +128,6 @@ PROBLEMS: Mapping[str, int] = {
 class Reply:
     """The answer to a user; nothing in it depends on what is confidential, except whether it was released.
 
-    decision, code, message  as in `outcome`
     projection  of a request that is not answered the largest parts of it that are public, which can be had
     job         the number under which its user asks again, of one that is pending
     in_part     whether it would have been taken with suppressed cells
@@ -166,11 +165,10 @@ class Reply:
 
 @dataclass(frozen=True, eq=False)
 class SuppressedAnswer:
-    """What is public of a suppressed table.
+    """What is public of a suppressed table of N records.
 
     marginal  its published cells, with their exact counts; suppressed  (n, axes) those that are not
     within    public marginals over fewer of its axes, which tell totals
-    records   N
     """
 
     marginal: Table
@@ -218,7 +216,7 @@ class Explained:
     rule: str
     why: str
     verdict: str | None
-    min_width: tuple[int, int] | None
+    min_width: Sequence[int] | None
     witness: dict[str, Any] | None
     milliseconds: float
 

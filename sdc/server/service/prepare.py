@@ -20,10 +20,9 @@ from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.state import State
+from sdc.model.state import State, Status
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Effort
 from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
 from sdc.server.service.history import levels_of
@@ -58,10 +57,7 @@ class Prepared:
 
 
 def server_of(build: Build) -> ServerConfig:
-    """The settings of the server; a config without a section has the defaults.
-
-    ConfigError where the build's settings make no server.
-    """
+    """The settings of the server, by default without a section; ConfigError where the build's make no server."""
     build.config.require("server")
     server = build.config.server or ServerConfig()
     path = Path(server.start, MANIFEST)
@@ -119,8 +115,11 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
             write_known(known, into)
         if not is_small(table.schema):
             keep_evidence(folder, table, known, build.criteria, state, judge.support(state))
+        still_open = (t for t in made.widths.sub_tables[::-1].tolist() if state.status(t) is Status.OPEN)
+        lists = {"released": state.released.frontier, "unreleasable": state.unreleasable, "open": still_open}
+        named = {name: [st.names(t, table.schema) for t in found] for name, found in lists.items()}
         with folder.writing(FIRST) as into:
-            write_json(into / STATE, {"key": key_of(build), **_facts(state, made.widths, table)})
+            write_json(into / STATE, {"key": key_of(build), "table": table.digest, **named})
 
 
 def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, Proof | None]:
@@ -146,16 +145,6 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
             "whole sub-tables; name a run without release.protect, or start with less"
         )
     return read_search(folder.stage("search"), table.schema).release, certificate.proof
-
-
-def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]:
-    named = [st.names(t, table.schema) for t in widths.sub_tables[::-1].tolist() if state.status(t).name == "OPEN"]
-    return {
-        "table": table.digest,
-        "released": [st.names(t, table.schema) for t in state.released.frontier],
-        "unreleasable": [st.names(t, table.schema) for t in state.unreleasable],
-        "open": named,
-    }
 
 
 def keep_evidence(

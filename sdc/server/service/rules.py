@@ -52,8 +52,8 @@ class Past:
     """
 
     first: int
-    interest: Mapping[SubTable, int] = field(default_factory=Counter)
-    caused: Mapping[str, int] = field(default_factory=Counter)
+    interest: Counter[SubTable] = field(default_factory=Counter)
+    caused: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
 
@@ -119,8 +119,8 @@ class Service:
         """Requests of one user, or of all, newest first."""
         self.log.refresh_now_and_then()
         with self.log.still() as projection:
-            newest = reversed(projection.requests.values())
-            return list(islice((request for request in newest if who in (None, request.owner)), limit))
+            numbers = projection.requests if who is None else projection.of_user.get(who, [])
+            return [projection.requests[number] for number in islice(reversed(numbers), limit)]
 
     def explained(self, number: int, *, finds: bool = False) -> Explained | None:
         """Why; None if there is no request of that number.
@@ -137,10 +137,7 @@ class Service:
             return Explained(request, "", "it is being looked into", None, None, None, 0.0)
         if finds and body["why"] == Transition.IS_KNOWN.why:
             body = {**body, **self._found_now(request.sub_table)}
-        width = None if body["min_width"] is None else (body["min_width"][0], body["min_width"][1])
-        return Explained(
-            request, body["rule"], body["why"], body["verdict"], width, body["witness"], body["milliseconds"]
-        )
+        return Explained(request, *(body[f.name] for f in fields(Explained)[1:]))
 
     def _found_now(self, subtable: SubTable) -> dict[str, Any]:
         """Verdict, bounds and cell beside what is public now; nothing if they are not found in time."""

@@ -251,28 +251,21 @@ class SimulationStart:
     effort: Effort = field(default_factory=Effort)
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Some streams of one rule set."""
-
-    start: SimulationStart
-    rules: tuple[Rule, ...]
-    queries: Queries
-    seed: int
-    numbers: tuple[int, ...]
+StreamUnit: TypeAlias = tuple[SimulationStart, tuple[Rule, ...], Queries, int, tuple[int, ...]]
+"""Some streams of one rule set, by the seed of all and their numbers."""
 
 
-def simulate_streams(table: Table, chunk: Chunk) -> list[StreamResult]:
-    """The results of a chunk of streams: a pure function of the table and the chunk."""
-    start, queries = chunk.start, chunk.queries
-    judge, found = Judge(table, start.known, start.criteria, start.effort), list[StreamResult]()
-    for number in chunk.numbers:
+def simulate_streams(table: Table, unit: StreamUnit) -> list[StreamResult]:
+    """The results of a unit of streams: a pure function of the table and the unit."""
+    start, rules, queries, seed, numbers = unit
+    judge = Judge(table, start.known, start.criteria, start.effort)
+
+    def result(number: int) -> StreamResult:
         # a judge of its own, so that what one stream finds out changes no other, however they are shared out
-        decider = Decider(judge.anew(), chunk.rules, start.seconds, weights=start.weights)
-        found.append(
-            simulate_stream(decider, start.state, queries.asks(table.schema, chunk.seed, number), queries.length)
-        )
-    return found
+        decider = Decider(judge.anew(), rules, start.seconds, weights=start.weights)
+        return simulate_stream(decider, start.state, queries.asks(table.schema, seed, number), queries.length)
+
+    return [result(number) for number in numbers]
 
 
 def simulated(
@@ -287,7 +280,7 @@ def simulated(
 ) -> dict[str, list[StreamResult]]:
     """The results of the same streams under each rule set, whatever the number of workers."""
     numbers = [tuple(range(first, min(first + per_unit, streams))) for first in range(0, streams, per_unit)]
-    units = [Chunk(start, rules, queries, seed, some) for rules in rule_sets.values() for some in numbers]
+    units: list[StreamUnit] = [(start, rules, queries, seed, some) for rules in rule_sets.values() for some in numbers]
     results = executor.run(simulate_streams, table, units)
     return {name: [one for _ in numbers for one in next(results)] for name in rule_sets}
 

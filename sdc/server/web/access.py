@@ -42,11 +42,7 @@ Store = Callable[[str, str, str, Mapping[str, Any]], Any]
 
 @dataclass(frozen=True)
 class User:
-    """Who asks.
-
-    key      the number of the key; empty for the public and for users whom a proxy names
-    visitor  names a visitor without a key; empty for one who has no cookie yet
-    """
+    """Who asks: `key` is the number of the key, if any, and `visitor` names a visitor without a key by their cookie."""
 
     name: str
     role: Role = "user"
@@ -134,10 +130,7 @@ class Access:
         return {user: end for user, end in self.expiries().items() if now < end <= now + timedelta(days=NOTICE_DAYS)}
 
     def new_key(self, user: str, now: datetime, days: int | None = None, by: str = "") -> str:
-        """Make a key, shown this once; Problem for a user that the config does not have.
-
-        days  until it expires; by default the config's
-        """
+        """Make a key, shown this once, for so many days or as the config says; Problem for unknown users."""
         account = self.account(user)
         number, text = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = f"sdc_{number}_{text}"

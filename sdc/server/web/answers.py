@@ -397,8 +397,8 @@ class AnswerFormat:
 def format_of(suffix: str | None, accept: str) -> AnswerFormat:
     """The format by the suffix of the address where it has one, else the one that the header `Accept` likes best.
 
-    JSON where the header says nothing or `*/*`: a browser says that it wants HTML. Problem where the format is
-    unknown, or the header names none that is had; media ranges that cannot be read count for nothing.
+    JSON where the header says nothing or `*/*`: a browser says that it wants HTML. Problem where none is had; media
+    ranges that cannot be read count for nothing.
     """
     if suffix is not None:
         if suffix not in FORMATS:

@@ -242,11 +242,11 @@ class _Handlers:
         ).model_dump()
         return Problem(facts.pop("code"), facts.pop("message"), facts)
 
-    async def variables(self) -> bodies.VariablesBody:
+    def variables(self) -> bodies.VariablesBody:
         """What can be asked for."""
         return bodies.VariablesBody.showing(self.service)
 
-    async def frontier(self) -> bodies.FrontierBody:
+    def frontier(self) -> bodies.FrontierBody:
         """The released frontier: what is public, by its largest sub-tables."""
         state, is_all = self.service.state, self.settings.publish_unreleasable
         more = {"unreleasable": state.unreleasable} if is_all else {}
@@ -280,7 +280,7 @@ class _Handlers:
         found = _Metrics(self.service, self.access, answered, shared, self.runs)
         return Response(await run_in_threadpool(generate_latest, found), media_type=CONTENT_TYPE_LATEST)
 
-    async def operator_frontier(self) -> bodies.AllFrontiersBody:
+    def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""
         state = self.service.state
         return bodies.AllFrontiersBody.with_names(state.schema, state, **bodies.frontiers_of(state))

@@ -287,7 +287,7 @@ class EffectBody(Body):
     @classmethod
     def showing(cls, effect: Effect, schema: Schema, version: int) -> Self:
         newly = dict(zip(BOTH, effect.newly, strict=True))
-        frontiers = {"released": effect.released_frontier, "unreleasable": effect.unreleasable_frontier}
+        frontiers = {"released": effect.after.released.frontier, "unreleasable": effect.after.unreleasable}
         own = {"status": effect.status.name.lower(), "newly": newly, "frontiers": frontiers, "version": version}
         return cls.with_names(schema, effect, **own)
 

@@ -6,6 +6,7 @@ Problems have the types and titles of PxTools/PxWebApi.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -34,7 +35,7 @@ from sdc.publish.formats.csv import csv
 from sdc.publish.formats.parquet import parquet
 from sdc.publish.formats.px import px
 from sdc.publish.formats.pxapi import LANGUAGE, Document
-from sdc.publish.formats.table import NO_COUNT, Dimension, Pieces
+from sdc.publish.formats.table import NO_COUNT, Pieces
 from sdc.publish.formats.xlsx import xlsx
 from sdc.server.service.outcome import SuppressedAnswer
 from sdc.server.service.service import Service
@@ -82,8 +83,11 @@ class PublicTable:
         codes, counts = self.table.with_records
         return codes.nbytes + counts.nbytes + (0 if self.keys is None else self.keys.nbytes)
 
-    def selected(self, places: Sequence[Codes]) -> CountTable:
-        """The table of the categories at these places of each variable, every cell listed."""
+    def selected(self, places: Sequence[Codes], called: Mapping[str, str]) -> CountTable:
+        """The table of the categories at these places of each variable, every cell listed.
+
+        called  names and labels of the variables: a level stands where its variable stood
+        """
         table, space = self.table, KeySpace(tuple(map(len, places)))
         inside = space.unpack(np.arange(space.cells))
         cells = (
@@ -97,15 +101,17 @@ class PublicTable:
             found = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
             found = np.where(self.keys[found] == wanted, found, -1) if len(self.keys) else np.full(len(wanted), -1)
         own = np.where(found >= 0, counts[found], 0) if len(counts) else np.zeros(len(cells), np.int64)
-        dimensions = tuple(_at(one, place) for one, place in zip(table.dimensions, places, strict=True))
+        dimensions = tuple(
+            replace(one, name=name, label=label, categories=_at(one.categories, place), labels=_at(one.labels, place))
+            for one, place, (name, label) in zip(table.dimensions, places, called.items(), strict=True)
+        )
         suppressed = None if table.withheld is None else inside[own == NO_COUNT]
         shown = replace(table, dimensions=dimensions, codes=inside[own > 0], counts=own[own > 0], zeros=True)
         return replace(shown, withheld=suppressed, within=(), whole=None)
 
 
-def _at(dimension: Dimension, places: Codes) -> Dimension:
-    categories, labels = ([texts[place] for place in places] for texts in (dimension.categories, dimension.labels))
-    return replace(dimension, categories=tuple(categories), labels=tuple(labels))
+def _at(texts: Sequence[str], places: Codes) -> tuple[str, ...]:
+    return tuple(texts[place] for place in places)
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ class PxApi:
     async def tables(self, request: Request) -> Response:
         """A page of the public tables whose metadata have every word of the query."""
         size, number = number_of(request, "pageSize", PAGE_SIZE), number_of(request, "pageNumber", 1)
-        words, days = request.query_params.get("query", "").casefold().split(), number_of(request, "pastDays", 0)
+        words, days = {*request.query_params.get("query", "").casefold().split()}, number_of(request, "pastDays", 0)
         found = [one for one, texts in self._listed() if all(word in texts for word in words)]
         if days and not self._is_updated(days):
             found = []
@@ -153,7 +159,8 @@ class PxApi:
 
     async def metadata(self, own_id: str, request: Request) -> Response:
         """Variables and categories: a dataset of JSON-stat without values."""
-        return _answer(request, documents.metadata(self._head(request, await self._public(self._sub_table(own_id)))))
+        found = await self._public(self._sub_table(own_id))
+        return await run_in_threadpool(lambda: _answer(request, documents.metadata(self._head(request, found))))
 
     async def default_selection(self, own_id: str, request: Request) -> Response:
         """What is answered without a selection: every cell, or as many categories as fit."""
@@ -169,7 +176,7 @@ class PxApi:
         content = {"language": LANGUAGE, "selection": selection, "placement": placement, "links": [link]}
         return _answer(request, content)
 
-    async def codelist(self, own_id: str, request: Request) -> Response:
+    def codelist(self, own_id: str, request: Request) -> Response:
         """The categories of a level, and which of a variable's are in each."""
         schema, named = self.service.schema, self.service.state.named
         names = documents.names_in(own_id.removeprefix("agg_")) or []
@@ -179,16 +186,12 @@ class PxApi:
         if not all(st.has(named, v) for v in (fine, level)) or not st.has(schema.levels.coarser[fine], level):
             fail("codelist", "there is no code list of this id")
         groups = [schema.levels.groups[v].tolist() for v in (fine, level)]
-        within = sorted({*zip(*groups, strict=True)})
+        within = defaultdict[int, list[str]](list)
+        for one, coarse in sorted({*zip(*groups, strict=True)}):
+            within[coarse].append(schema.variables[fine].categories[one])
         own, labels = schema.variables[level], self.service.texts.labels
-        values = [
-            {
-                "code": category,
-                "label": label,
-                "valueMap": [schema.variables[fine].categories[one] for one, coarse in within if coarse == code],
-            }
-            for code, (category, label) in enumerate(zip(own.categories, labels.categories(own), strict=True))
-        ]
+        listed = enumerate(zip(own.categories, labels.categories(own), strict=True))
+        values = [{"code": name, "label": label, "valueMap": within[code]} for code, (name, label) in listed]
         content = {**self._codelist(request, names[0], names[1]), "language": LANGUAGE, "languages": [LANGUAGE]}
         return _answer(request, {**content, "elimination": False, "values": values})
 
@@ -221,14 +224,14 @@ class PxApi:
             found = await self._public(st.named([levels.get(v, v) for v in own if v not in left_out], schema))
         of_level = {level: v for v, level in levels.items()}
         names = [of_level.get(one.name, one.name) for one in found.table.dimensions]
-        places = [places_of(one, own[v][1]) for v, one in zip(names, found.table.dimensions, strict=True)]
-        if (cells := prod(map(len, places))) > self.most_cells:
-            fail("cells", f"{cells} cells are selected, at most {self.most_cells} are answered at once")
         own_id = documents.table_id(st.names(subtable, schema))
 
         def written() -> Response:
-            selected, variables = found.selected(places), {v: labels[v] for v in names}
-            return _written(request, _called(selected, variables), output, own_id, eliminates=found.eliminates)
+            places = [places_of(one, own[v][1]) for v, one in zip(names, found.table.dimensions, strict=True)]
+            if (cells := prod(map(len, places))) > self.most_cells:
+                fail("cells", f"{cells} cells are selected, at most {self.most_cells} are answered at once")
+            selected = found.selected(places, {v: labels[v] for v in names})
+            return _written(request, selected, output, own_id, eliminates=found.eliminates)
 
         return await run_in_threadpool(written)
 
@@ -343,12 +346,6 @@ def _ready(found: PublicTable) -> PublicTable:
     """With its keys, which are made away from the loop of events."""
     assert found.size >= 0
     return found
-
-
-def _called(table: CountTable, variables: Mapping[str, str]) -> CountTable:
-    """The table with these names and labels of its variables: a level stands where its variable stood."""
-    called = zip(table.dimensions, variables.items(), strict=True)
-    return replace(table, dimensions=tuple(replace(one, name=name, label=label) for one, (name, label) in called))
 
 
 # Answers

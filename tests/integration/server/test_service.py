@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 import pytest
 
 from sdc.events import PROBLEM, SERVER, EventText, heard
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.service.deciding import Deciding
 from sdc.server.service.history import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.outcome import Transition
 from sdc.server.service.prepare import prepare
@@ -223,6 +225,15 @@ def test_who_asks_while_a_server_ends_gets_an_answer(opened: Open) -> None:
     assert all(future.exception(0) is None or "this server ends" in str(future.exception(0)) for future in asked)
 
 
+def test_nobody_waits_for_a_loop_that_has_failed(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = opened(slot=30.0)
+    monkeypatch.setattr(Deciding, "_take", None)
+    for _ in range(2):
+        with pytest.raises(ChainUnavailableError, match="this server ends"):
+            service.ask(0b11, "ada").result(60)
+    assert service.health()["status"] == "a request cannot be decided"
+
+
 @pytest.mark.parametrize(
     ("rule", "released", "said"),
     [
@@ -293,6 +304,11 @@ def test_an_operator_sees_the_cell_of_what_was_known_before(czech: Table, tmp_pa
         assert service.ask(0b111111, "ada").result(600).decision == "refused"
         (request,) = service.requests()
         before, found = service.explained(request.number), service.explained(request.number, finds=True)
+        service.schema = Schema(tuple(Variable(f"V{k}", ("yes",)) for k in range(21)))
+        with pytest.raises(ReleaseError, match="has 21 variables, effects are shown of at most 20; look"):
+            service.effect(0b11)
+        with pytest.raises(ReleaseError, match="the status of every sub-table is shown of at most 14"):
+            service.statuses()
     finally:
         service.close()
     assert before is not None

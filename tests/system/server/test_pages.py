@@ -290,7 +290,7 @@ def test_an_operator_points_at_a_sub_table_and_reads_the_effect(tab: Page, servi
         assert f"{effect.newly[0]} sub-table{'s' * (effect.newly[0] != 1)} released" in said
         assert f"{effect.newly[1]} sub-table{'s' * (effect.newly[1] != 1)} unreleasable" in said
         joins = "#effect h3:text('Joins the released frontier') + ul li"
-        news = set(effect.released_frontier) - set(service.state.released.frontier)
+        news = set(effect.after.released.frontier) - set(service.state.released.frontier)
         assert set(visit.items(joins)) == set(labels(tuple(news), service))
 
 

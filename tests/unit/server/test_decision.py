@@ -155,7 +155,7 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
         if not effect.is_safe:
             continue
         new = state.released.add(subtable)
-        assert set(effect.unreleasable_frontier) == truth.unreleasable_frontier(new)
+        assert set(effect.after.unreleasable) == truth.unreleasable_frontier(new)
         assert set(effect.released) == {t for t in range(64) if t in new and t not in state.released}
         was, will = (np.asarray(s.statuses) for s in (state, surveyed(own, state.releasing(subtable))))
         assert effect.newly[1] == (will == Status.UNRELEASABLE).sum() - (was == Status.UNRELEASABLE).sum()
