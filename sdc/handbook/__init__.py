@@ -21,7 +21,7 @@ PARTS = {
     "Tutorial": "tutorial year first_release",
     "How-to guides": (
         "microdata recodes hierarchies yearbook protect why composition ledger check weights single_tables "
-        "magnitude notebook from_r server requests pxwebapi clusters schedules operations backup night auditors"
+        "magnitude notebook from_r server requests pxwebapi times clusters schedules operations backup night auditors"
     ),
     REFERENCE: "use python_names table criteria publishing run_folder execution capabilities words",
     "Explanation": (

@@ -65,8 +65,8 @@ def tried_execution(execution: ExecutionConfig) -> ExecutionConfig:
 def run_trial(build: Build, seconds: float, say: Say) -> Trial:
     """Run the stages before the publication, in a folder of its own; existing results are reused.
 
-    A search that takes longer than `seconds` ends with what it has proven, and the trial goes on with that; any other
-    stage ends the trial. Nothing is published and no ledger is written.
+    A search that takes longer than `seconds` ends with what it has proven, and the trial goes on with that; where it
+    does not say what is left, it gets twice as long. Any other stage ends the trial. Nothing is published or entered.
     """
     with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
         own = _beside(build, Path(folder))
@@ -110,7 +110,7 @@ class _Watch:
     def __init__(self, build: Build, seconds: float, say: Say) -> None:
         self._build, self._seconds, self._say = build, seconds, say
         self._found, self._refused = dict[str, Tried](), ""
-        self._stage, self._begun, self._limit = "", 0.0, inf
+        self._stage, self._begun, self._limit, self._allowed = "", 0.0, inf, seconds
         self._left: float | None = None
         self._is_ending = False
 
@@ -125,12 +125,16 @@ class _Watch:
 
     def _go_on(self) -> bool:
         """End a stage whose time is over; return whether the trial goes on."""
+        self._allowed = self._limit - self._begun
         if self._stage == SEARCH and not self._is_ending:
+            if self._left is None and self._allowed == self._seconds:  # nothing would be known of its time
+                self._limit += self._seconds
+                return True
             self._is_ending = True
             self._limit += SECONDS_TO_END
             ending_of(self._build).touch()
             return True
-        self._found.setdefault(self._stage, Tried(self._seconds, self._left))
+        self._found.setdefault(self._stage, Tried(self._allowed, self._left))
         return False
 
     def _begin(self, stage: str) -> None:
@@ -144,7 +148,7 @@ class _Watch:
 
     def _end(self, stage: str, seconds: float) -> None:
         is_cut = self._is_ending and stage == SEARCH
-        self._found[stage] = Tried(min(seconds, self._seconds), self._left) if is_cut else Tried(seconds)
+        self._found[stage] = Tried(min(seconds, self._allowed), self._left) if is_cut else Tried(seconds)
         self._limit = inf
 
     def _outlook(self, seconds: float) -> None:
@@ -153,7 +157,7 @@ class _Watch:
 
     def _refuse(self, text: str) -> None:
         seconds = time.monotonic() - self._begun
-        self._found[self._stage] = Tried(self._seconds, self._left) if self._is_ending else Tried(seconds)
+        self._found[self._stage] = Tried(self._allowed, self._left) if self._is_ending else Tried(seconds)
         self._refused = "" if self._is_ending else text
 
     def _note(self, text: str) -> None:

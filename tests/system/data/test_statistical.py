@@ -192,7 +192,7 @@ def test_the_same_from_any_blocks_and_parts(suffix: str, tmp_path: Path, monkeyp
     (part,) = open_source(tmp_path / f"t{suffix}").parts
     monkeypatch.setattr(statistical, "_GROUP", 7)
     monkeypatch.setattr(statistical, "_BYTES", 2000)
-    names, groups = statistical.layout(part, None)
+    names, groups, _ = statistical.layout(part, None)
     assert (len(names), sum(groups)) == (3, 1000 if suffix != ".xpt" else 0)
     spans = [None] if suffix == ".xpt" else [range(0, 1), range(1, 100), range(100, len(groups))]
     batches = [batch for span in spans for batch in statistical.batches(part, ["b", "a"], None, span)]
