@@ -115,20 +115,20 @@ class _Watch:
         self._is_ending = False
 
     def follow(self, messages: Connection) -> Trial:
-        while messages.poll(None if self._limit == inf else max(0.0, self._limit - time.monotonic())) or self._go_on():
-            try:
-                kind, *content = messages.recv()
-            except (EOFError, OSError):  # it has ended
-                break
-            getattr(self, f"_{kind}")(*content)
+        with suppress(EOFError, OSError):  # it has ended
+            while True:
+                if messages.poll(None if self._limit == inf else max(0.0, self._limit - time.monotonic())):
+                    kind, *content = messages.recv()
+                    getattr(self, f"_{kind}")(*content)
+                elif not self._go_on():
+                    break
         return Trial(self._found, self._refused)
 
     def _go_on(self) -> bool:
         """End a stage whose time is over; return whether the trial goes on."""
-        self._allowed = self._limit - self._begun
         if self._stage == SEARCH and not self._is_ending:
             if self._left is None and self._allowed == self._seconds:  # nothing would be known of its time
-                self._limit += self._seconds
+                self._allow(2 * self._seconds)
                 return True
             self._is_ending = True
             self._limit += SECONDS_TO_END
@@ -144,7 +144,10 @@ class _Watch:
         sharpen = (config.seconds_to_sharpen or 0.0) if stage == ASSESSMENT else 0.0
         # without the table nothing is known
         is_free = stage == TABLE and not config.release.coarsens
-        self._limit = inf if is_free else self._begun + self._seconds + min(sharpen, self._seconds)
+        self._allow(inf if is_free else self._seconds + min(sharpen, self._seconds))
+
+    def _allow(self, seconds: float) -> None:
+        self._allowed, self._limit = seconds, self._begun + seconds
 
     def _end(self, stage: str, seconds: float) -> None:
         is_cut = self._is_ending and stage == SEARCH

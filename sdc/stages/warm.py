@@ -86,13 +86,16 @@ def warm_once(method: str, schema: Schema) -> None:
 
 
 def warm_first(method: str, limit: PosteriorLimit | None, schema: Schema, say: Callable[[str], None]) -> None:
-    """Run `warm_build` if this machine has never done it, and say that it takes some time."""
-    marker = _marker(method, limit)
-    if marker is not None and marker.exists():
+    """Run `warm_build` for a table of this size if this machine has never done it, and say that it takes some time."""
+    small = is_small(schema)
+    every, own = _marker(method, limit), _marker(method, limit, small=small)
+    if any(marker is not None and marker.exists() for marker in (every, own)):
         return
     if note := none_yet():
         say(note)
-    warm_build(method, limit, small=is_small(schema))
+    warm_build(method, limit, small=small)
+    if own is not None:
+        own.touch()
 
 
 # In a process parallel to a build
@@ -143,7 +146,7 @@ def warm_and_mark(method: str | None, limit: dict[str, Any] | None) -> None:
         marker.touch()
 
 
-def _marker(method: str | None, limit: PosteriorLimit | None) -> Path | None:
+def _marker(method: str | None, limit: PosteriorLimit | None, *, small: bool = False) -> Path | None:
     """Return the marker file in the cache; None without a cache."""
-    folder, arguments = cache_folder(), [method, None if limit is None else asdict(limit)]
+    folder, arguments = cache_folder(), [method, None if limit is None else asdict(limit), *([small] if small else [])]
     return None if folder is None else folder / f"warm-{digest_of(arguments)[:16]}"
