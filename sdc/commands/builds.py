@@ -114,7 +114,7 @@ def plan(
     for warning in warnings_of(result["sums"]):
         say(warning)
     if result["refused"]:
-        say(f"the trial is refused, as the build would be: {result['refused']}")
+        say(f"the trial ended, as the build would: {result['refused']}")
     return CommandResult(result, lambda: _print_plan(result, quick))
 
 

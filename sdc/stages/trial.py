@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from sdc import run_format as names
 from sdc.config.build import ExecutionConfig
 from sdc.events import OUTLOOK, QUESTIONS, heard
 from sdc.execution.cluster import cluster_of, open_executor, worker_memory
@@ -23,7 +24,6 @@ from sdc.executor import without_main_script
 from sdc.memory import MIB
 from sdc.model.errors import SdcError
 from sdc.risk.posterior_limit import PosteriorLimit
-from sdc.run_format import ASSESSMENT, RELEASE, SEARCH, TABLE
 from sdc.stages.build import Build, Say
 from sdc.stages.search import ending_of
 from sdc.stages.stages import run_stages, stages_of
@@ -48,7 +48,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Trial:
-    """The stages that a trial reached, by name; `refused` is why the build would end without a release, or ""."""
+    """The stages that a trial reached, by name; `refused` is why it ended before its time, or ""."""
 
     stages: dict[str, Tried]
     refused: str = ""
@@ -112,56 +112,67 @@ class _Watch:
         self._found, self._refused = dict[str, Tried](), ""
         self._stage, self._begun, self._limit, self._allowed = "", 0.0, inf, seconds
         self._left: float | None = None
-        self._is_ending = False
+        self._is_ending = self._is_over = False
 
     def follow(self, messages: Connection) -> Trial:
-        with suppress(EOFError, OSError):  # it has ended
-            while True:
-                if messages.poll(None if self._limit == inf else max(0.0, self._limit - time.monotonic())):
+        while not self._is_over:
+            if messages.poll(None if self._limit == inf else max(0.0, self._limit - time.monotonic())):
+                try:
                     kind, *content = messages.recv()
-                    getattr(self, f"_{kind}")(*content)
-                elif not self._go_on():
-                    break
+                except (EOFError, OSError):
+                    kind, content = "refuse", [f"its process ended in the stage {self._stage or names.TABLE}"]
+                getattr(self, f"_{kind}")(*content)
+            else:
+                self._go_on()
         return Trial(self._found, self._refused)
 
-    def _go_on(self) -> bool:
-        """End a stage whose time is over; return whether the trial goes on."""
-        if self._stage == SEARCH and not self._is_ending:
-            if self._left is None and self._allowed == self._seconds:  # nothing would be known of its time
-                self._allow(2 * self._seconds)
-                return True
+    def _go_on(self) -> None:
+        """Give a stage whose time is over more of it, or end it."""
+        if self._stage != names.SEARCH or self._is_ending:
+            self._found.setdefault(self._stage, Tried(self._allowed, self._left))
+            self._is_over = True
+        elif self._left is None and self._allowed == self._seconds:  # nothing would be known of its time
+            self._allow(2 * self._seconds)
+        else:
             self._is_ending = True
             self._limit += SECONDS_TO_END
             ending_of(self._build).touch()
-            return True
-        self._found.setdefault(self._stage, Tried(self._allowed, self._left))
-        return False
 
     def _begin(self, stage: str) -> None:
         self._stage, self._begun, self._left = stage, time.monotonic(), None
         self._say(f"trial: {stage}")
         config = self._build.config
-        sharpen = (config.seconds_to_sharpen or 0.0) if stage == ASSESSMENT else 0.0
+        sharpen = (config.seconds_to_sharpen or 0.0) if stage == names.ASSESSMENT else 0.0
         # without the table nothing is known
-        is_free = stage == TABLE and not config.release.coarsens
+        is_free = stage == names.TABLE and not config.release.coarsens
         self._allow(inf if is_free else self._seconds + min(sharpen, self._seconds))
 
     def _allow(self, seconds: float) -> None:
         self._allowed, self._limit = seconds, self._begun + seconds
 
     def _end(self, stage: str, seconds: float) -> None:
-        is_cut = self._is_ending and stage == SEARCH
-        self._found[stage] = Tried(min(seconds, self._allowed), self._left) if is_cut else Tried(seconds)
-        self._limit = inf
+        self._found[stage] = self._cut if self._is_ending else Tried(seconds)
+        self._is_ending, self._limit = False, inf
+
+    @property
+    def _cut(self) -> Tried:
+        """A search that was ended."""
+        return Tried(self._allowed, self._left)
 
     def _outlook(self, seconds: float) -> None:
         if not self._is_ending:
             self._left = seconds
 
     def _refuse(self, text: str) -> None:
-        seconds = time.monotonic() - self._begun
-        self._found[self._stage] = Tried(self._allowed, self._left) if self._is_ending else Tried(seconds)
-        self._refused = "" if self._is_ending else text
+        if self._is_ending:  # nothing was proven by then, which more time may change
+            self._found[self._stage] = self._cut
+        else:
+            self._found.setdefault(self._stage, Tried(time.monotonic() - self._begun, None))
+            self._refused = text
+        self._is_over = True
+
+    def _finish(self) -> None:
+        self._is_over = True
 
     def _note(self, text: str) -> None:
         self._say(text)
@@ -192,20 +203,26 @@ def _run(build: Build, parent: Connection) -> None:
         parent.send(("begin", named[name]))
         record: StageRecord = part()
         parent.send(("end", record.name, record.seconds))
-        if record.name == TABLE:
+        if record.name == names.TABLE:
             # kernels that a machine compiles once are no part of later stages
             limit, schema = build.criteria.get(PosteriorLimit), build.made.table.schema
             warm_first(config.release.method, limit, schema, lambda text: parent.send(("note", text)))
         return record
 
-    stages = [stage for stage in stages_of(config) if stage.name != RELEASE]
+    stages = [stage for stage in stages_of(config) if stage.name != names.RELEASE]
     named = {stage.task or stage.name: stage.name for stage in stages}
-    with suppress(BrokenPipeError), open_executor(config.execution) as executor:
-        try:
-            with build.started([stage.name for stage in stages]), heard(_Outlooks(parent.send), QUESTIONS):
-                run_stages(build, stages, executor, lambda text: None, step)
-        except Exception as error:
-            parent.send(("refuse", str(error) if isinstance(error, SdcError) else f"{type(error).__name__}: {error}"))
+    try:
+        with (
+            open_executor(config.execution) as executor,
+            build.started([stage.name for stage in stages]),
+            heard(_Outlooks(parent.send), QUESTIONS),
+        ):
+            run_stages(build, stages, executor, lambda text: None, step)
+        parent.send(("finish",))
+    except BrokenPipeError:
+        return  # the plan has ended
+    except Exception as error:
+        parent.send(("refuse", str(error) if isinstance(error, SdcError) else f"{type(error).__name__}: {error}"))
 
 
 def _end_with(parent: Connection) -> None:

@@ -91,8 +91,7 @@ def warm_first(method: str, limit: PosteriorLimit | None, schema: Schema, say: C
     every, own = _marker(method, limit), _marker(method, limit, small=small)
     if any(marker is not None and marker.exists() for marker in (every, own)):
         return
-    if note := none_yet():
-        say(note)
+    say(none_yet() or "compiles kernels that this machine has not needed yet")
     warm_build(method, limit, small=small)
     if own is not None:
         own.touch()

@@ -77,7 +77,7 @@ def seconds_of(document: dict[str, Any]) -> dict[str, tuple[float, float | None]
 
 def test_a_plan_of_a_refused_build_says_so(sdc: Sdc, tmp_path: Path) -> None:
     found = sdc("plan", write_czech(tmp_path, release={"require": ["A*B*C*D*E*F"]}))
-    assert "the trial is refused, as the build would be: " in found.err
+    assert "the trial ended, as the build would: " in found.err
     assert "A*B*C*D*E*F" in found.err
     assert "or more s" in found.out
 

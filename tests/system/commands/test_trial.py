@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from pathlib import Path
 
 from sdc.stages.build import open_build
@@ -9,7 +10,7 @@ from sdc.stages.trial import Tried, run_trial
 from tests.helpers.builds import write_czech
 from tests.helpers.commands import tree
 
-SECONDS = 6.0  # for stages that take one, and for some that take hours
+SECONDS = 10.0  # for stages that take one, and for some that take hours
 
 
 def test_a_search_that_takes_too_long_ends_and_any_other_stage_ends_the_trial(tmp_path: Path) -> None:
@@ -25,4 +26,19 @@ def test_a_search_that_takes_too_long_ends_and_any_other_stage_ends_the_trial(tm
     assert trial.stages["assessment"].left == 0.0
     assert trial.refused == ""
     assert said[-1] == "trial: curve"
+    assert tree(tmp_path) == {"build.yaml"}
+
+
+def test_a_trial_that_fails_says_why(tmp_path: Path) -> None:
+    """So that a plan without times is no silence."""
+    build = open_build(write_czech(tmp_path))
+
+    def kill(line: str) -> None:
+        if line == "trial: widths":
+            (process,) = multiprocessing.active_children()
+            process.kill()
+
+    trial = run_trial(build, 10 * SECONDS, kill)
+    assert (trial.refused, list(trial.stages)) == ("its process ended in the stage widths", ["table", "widths"])
+    assert trial.stages["widths"].left is None
     assert tree(tmp_path) == {"build.yaml"}
