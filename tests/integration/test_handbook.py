@@ -110,6 +110,15 @@ def test_each_page_is_in_one_part() -> None:
     assert list(PARTS) == ["Tutorial", "How-to guides", "Reference", "Explanation"]
 
 
+def test_a_file_that_two_pages_name_is_the_same() -> None:
+    """Otherwise what a page prints would depend on which pages were tried before it."""
+    texts: dict[str, str] = {}
+    for page, text in pages():
+        for one in snippets(text):
+            if one.name:
+                assert texts.setdefault(one.name, one.text) == one.text, (page, one.name)
+
+
 def test_the_page_has_all_of_it(page: str) -> None:
     commands = re.findall(r'id="sdc-([a-z]+)"', page)
     assert commands == list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
