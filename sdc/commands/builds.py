@@ -193,8 +193,10 @@ def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> 
 
     def show() -> None:
         print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
-        for line in (*found.uncertified, *found.notes):
+        for line in found.uncertified:
             print(f"not certified {line}")
+        for line in found.notes:
+            print(f"note          {line}")
         if found.refutations:
             print(f"refused       {many(found.refutations, 'refutation')} checked again")
         if found.known:

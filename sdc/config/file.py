@@ -276,7 +276,9 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     name = ".".join(keys)
     if error["type"] == "extra_forbidden":
         known = _names(_section(model, keys[:-1])[0])
-        return f"{name} is an unknown key; {meant(keys[-1], known)}allowed: {', '.join(known)}"
+        # of {title: Age, sex and race} YAML makes a key `sex and race` without a value
+        quoted = "a text with a comma needs quotation marks; " if error["input"] is None else ""
+        return f"{name} is an unknown key; {quoted}{meant(keys[-1], known)}allowed: {', '.join(known)}"
     if error["type"] == "missing":
         return f"{name} is missing; add it ({_allowed(model, keys)})"
     reason = _A_SECTION.sub("a section", error["msg"].removeprefix("Value error, ").removeprefix("Input "))

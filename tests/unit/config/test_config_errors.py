@@ -53,6 +53,7 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
     ("old", "new", "match"),
     [
         ("risk:", "riks:", "riks is an unknown key; did you mean risk\\? allowed: name, table, risk, release"),
+        ("risk:", "publication: {title: Age, sex and race}\nrisk:", "sex and race is .* a text with a comma"),
         ("min_width", "min_widht", "risk.min_width is missing; add it .*risk.min_widht is an unknown key; did you"),
         ("min_width: 3", "min_width: 0", "risk.min_width = 0: should be greater than or equal to 1 .*at least 1"),
         ("min_width: 3", "min_width: true", "risk.min_width = True: should be a valid integer"),
