@@ -47,7 +47,7 @@ def check(
         str, Option(help="at-risk (cells that may be small) or all (cells that may have records)")
     ] = "at-risk",
     min_width: Annotated[
-        int | None, Option(min=1, help="Status 3 if a cell that may be small has narrower bounds.")
+        int | None, Option(min=1, help="Status 3 unless all cells that may be small are shown to have bounds so wide.")
     ] = None,
     small_count: Annotated[int, Option(min=1, max=1 << 53, help="Cells with 1 to this count are at risk.")] = 2,
     min_frequency: Annotated[
@@ -60,10 +60,15 @@ def check(
     Prints whether they agree, and the bounds of each cell.
     """
     from sdc import api
+    from sdc.executor import IN_PROCESS
+    from sdc.progress import Progress, Watched
 
     rules: dict[str, Any] = {"min_width": min_width, "small_count": small_count, "min_frequency": min_frequency}
-    found = api.check(*folders, relations=relations, cells=cells, **rules)
-    facts = {**_facts(found), "min_width": min_width, "narrow_cells": found.narrow_cells}
+    with Progress(does="check") as progress:
+        watched = Watched(IN_PROCESS, progress)
+        found = api.check(*folders, relations=relations, cells=cells, executor=watched, **rules)
+    counted = {"narrow_cells": found.narrow_cells, "undecided_cells": found.undecided_cells}
+    facts = {**_facts(found), "min_width": min_width, **counted}
     if min_frequency is not None:
         few = [asdict(one) for one in found.few_counts]
         facts |= {"min_frequency": min_frequency, "n_rule": min_frequency, "few_counts": few}
@@ -73,6 +78,8 @@ def check(
         if min_width is not None and found.consistent:
             cells = f"{found.narrow_cells} cells that may have 1 to {small_count} records"
             print(f"{cells} have bounds narrower than {min_width}")
+            if found.undecided_cells:
+                print(f"{found.undecided_cells} more are not shown to reach it, nor shown to be narrower")
         for one in found.few_counts:
             print(f"{one.counts} counts of {one.sub_table} in {one.source} are below {min_frequency}")
 

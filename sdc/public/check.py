@@ -97,6 +97,7 @@ class Composition(Named):
     outer    (n, 2) proven bounds; inner (n, 2) reached by agreeing counts; equal if exact
     method   the method of the bounds
     narrow_cells  number of possibly small cells below the required width
+    undecided_cells  those that are not shown to have it: bounds are narrower as far as reached, and wider as proven
     few_counts    tables that violate the minimum-frequency rule
     """
 
@@ -107,6 +108,7 @@ class Composition(Named):
     inner: npt.NDArray[np.int64]
     method: str
     narrow_cells: int = 0
+    undecided_cells: int = 0
     few_counts: tuple[FewCounts, ...] = ()
 
     @property
@@ -131,14 +133,17 @@ class Composition(Named):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the tables agree and no required rule is violated."""
-        return self.consistent and not self.narrow_cells and not self.few_counts
+        """Whether the tables agree and each required rule is shown to be kept."""
+        return self.consistent and not (self.narrow_cells or self.undecided_cells or self.few_counts)
 
     def judged(self, small_count: int, min_width: int | None, few: Iterable[FewCounts]) -> Composition:
         """Apply the rules; the width concerns cells that may have 1 up to `small_count` records."""
-        widths = self.at_risk(small_count).width
-        narrow = 0 if min_width is None else int((~MinWidth(min_width).is_wide(widths)).sum())
-        return replace(self, narrow_cells=narrow, few_counts=tuple(few))
+        if min_width is None:
+            return replace(self, few_counts=tuple(few))
+        of, is_wide = self.at_risk(small_count), MinWidth(min_width).is_wide
+        narrow, shown = ~is_wide(of.width), is_wide(of.inner[:, 1] - of.inner[:, 0])
+        undecided = int((~narrow & ~shown).sum())
+        return replace(self, narrow_cells=int(narrow.sum()), undecided_cells=undecided, few_counts=tuple(few))
 
     @property
     def width(self) -> npt.NDArray[np.int64]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdc.events import STEP, emit
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.table import Codes, Counts
 from sdc.solve.ends import STEPS_PER_SECOND, Reached, settled
@@ -185,7 +186,13 @@ class IntegerSystem:
         assert self._truth is not None
         counts, ends = self._truth[place], np.stack([self._lower, self._upper], axis=1)[place]
         known = CellBounds(cells, counts, ends, np.stack([counts, counts], axis=1), "integer-program")
-        return settled(known, place, lambda count, end, *known: self.farthest(count, end), known.method).bounds
+        at = {count: n for n, count in enumerate(place.tolist(), start=1)}
+
+        def farthest(count: int, end: int, *known: int) -> Reached:
+            emit(STEP, f"bounds: cell {at[count]:,} of {len(place):,}")
+            return self.farthest(count, end)
+
+        return settled(known, place, farthest, known.method).bounds
 
     def _searches(self, effort: float) -> list[dict[str, Any]]:
         if (self._upper - self._lower).max(initial=0) < WIDE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,14 @@ def test_a_cell_that_a_total_implies_is_seen(tmp_path: Path) -> None:
     assert found.narrow_cells == 1
     # listed as 0 it has no record
     assert not check([file(tmp_path, path.read_text().partition("\n")[2] + "north,m,0\n")]).consistent
+
+
+def test_a_cell_that_is_not_shown_to_be_wide_keeps_no_rule(tmp_path: Path) -> None:
+    """As where bounds were not sharp in time: what was reached is narrower than what was proven."""
+    found = check([file(tmp_path, "north,f,\nnorth,m,\nsouth,f,5\nsouth,m,6\nnorth,(total),4\n")])
+    assert found.judged(2, 3, ()).is_kept
+    blurred = replace(found, inner=found.inner.clip(0, 2)).judged(2, 3, ())
+    assert (blurred.narrow_cells, blurred.undecided_cells, blurred.is_kept) == (0, 2, False)
 
 
 def test_a_threshold_is_asked_of_totals_too(tmp_path: Path) -> None:
