@@ -400,14 +400,16 @@ def _places(work: WalkWork, part: int, key: Key, flipped: int, steps: Ints, plac
 @inner
 def places_of(work: WalkWork, key: Key) -> Ints:
     """(sub-tables in part,) where a cell is in each."""
-    places = np.zeros(len(work.place_of), np.int64)
-    for part in range(len(places)):
-        for v in range(len(work.table.sizes)):
-            places[part] += work.place_of[part, v, (key // work.table.strides[v]) % work.table.sizes[v]]
+    place_of, sizes, strides = work.place_of, work.table.sizes, work.table.strides
+    places = np.zeros(len(place_of), np.int64)
+    for v in range(len(sizes)):
+        code = (key // strides[v]) % sizes[v]
+        for part in range(len(places)):
+            places[part] += place_of[part, v, code]
     return places
 
 
-@inner
+@inlined
 def _price_of_place(shown: Ints, room: Ints, moved: Ints, eased: int, place: int, by: int) -> int:
     """What it costs to change a cell of a sub-table in part, less what that restores."""
     before, price = moved[place], shown[place]
@@ -421,7 +423,7 @@ def _price_of_place(shown: Ints, room: Ints, moved: Ints, eased: int, place: int
     return int(cost)
 
 
-@inner
+@inlined
 def _is_broken(room: Ints, place: int, change: int) -> int:
     """1 where a cell of a sub-table in part has changed by more than is public of it; 0 without room."""
     return int(len(room) > 0 and (change < room[place, 0] or change > room[place, 1]))

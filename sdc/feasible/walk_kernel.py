@@ -459,10 +459,7 @@ def _repair_suppressed(work: WalkWork, now: int, most: int, done: int) -> bool:
         if change == 0:
             continue
         key = work.changed[at]
-        for part in range(len(work.place_of)):
-            place = 0
-            for v in range(len(work.table.sizes)):
-                place += work.place_of[part, v, (key // work.table.strides[v]) % work.table.sizes[v]]
+        for place in places_of(work, key):
             moved = work.moved[place]
             low, high = work.room[place, 0], work.room[place, 1]
             if (moved > high and change > 0) or (moved < low and change < 0):
