@@ -39,7 +39,7 @@ BRIEF_STEPS = 4_000
 class Certifying:
     """What is found goes to the support, by which later cells are looked at.
 
-    missed    how often each at-risk cell stayed open, in earlier questions too
+    missed    how often each at-risk cell stayed open, in earlier questions too; ~row for a suppressed table's own
     given_up  at-risk cells that stay open in this one
     spent     steps it has taken
     """
@@ -75,16 +75,29 @@ class Certifying:
         self._prove_own()
 
     def _walk_own(self) -> None:
-        """Their places are moved; brief until one stays short."""
-        for tries in (FIRST, OTHERS):
-            for batch in batches(self._width.short_own(self._support), FIRST_BATCH, LAST_BATCH):
-                if self._left > 0:
-                    self._move_own(batch, tries, is_down=True)
-                    self._move_own(batch, tries, is_down=False)
-                if tries is OTHERS and self._is_brief and len(self._width.short_own(self._support, batch)):
+        """Their places are moved, in rounds as at-risk cells are; brief until one stays short."""
+        short = self._width.short_own(self._support)
+        if not self._is_brief:
+            self._move_own(short, FIRST)
+            self._move_own(short, OTHERS)
+            return
+        # their numbers as missed are below those of at-risk cells
+        times = np.array([self.missed.get(~int(row), 0) for row in short], np.int64)
+        for rows in batches(short[np.argsort(-times, kind="stable")], FIRST_ROUND, LAST_ROUND):
+            self._move_own(rows, FIRST)
+            for batch in batches(self._width.short_own(self._support, rows), FIRST_BATCH, LAST_BATCH):
+                self._move_own(batch, OTHERS)
+                if len(failed := self._width.short_own(self._support, batch)):
+                    self.missed |= {~row: self.missed.get(~row, 0) + 1 for row in failed.tolist()}
                     return
 
-    def _move_own(self, rows: CellRows, tries: range, is_down: bool) -> None:
+    def _move_own(self, rows: CellRows, tries: range) -> None:
+        for batch in batches(rows, FIRST_BATCH, LAST_BATCH):
+            for is_down in (True, False):
+                if self._left > 0:
+                    self._move_own_one_way(batch, tries, is_down)
+
+    def _move_own_one_way(self, rows: CellRows, tries: range, is_down: bool) -> None:
         rows, steps = self._width.short_own(self._support, rows), self._effort.budget.steps_per_cell
         nodes = min(BRIEF_STEPS if self._is_brief else WALK_STEPS, steps)
         wanted, units = list(self._support.own_wanted(rows, self._width.min_width, is_down)), list[PricedUnit]()

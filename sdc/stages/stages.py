@@ -101,7 +101,7 @@ SEARCH = Stage(
         *([build.again] if build.again else []),
     ],
     make=search.search,
-    version=5,
+    version=6,
     task="choose release",
 )
 ASSESSMENT = Stage(
