@@ -71,6 +71,8 @@ from sdc.feasible.walk_cell_kernel import (
 MAX_BLOCKS = 6
 MAX_BLOCK = 3  # axes
 MAX_WIDER, MAX_DEEPER = 64, 24  # categories of an axis with which, and beside each of them, flips of more are looked at
+MAX_ALONG = 256  # categories of an axis that are looked at for one step: other ones of a longer axis each time
+CLOSE_BY = 64  # on each side of the cell's own all: codes of one region are mostly side by side
 MAX_LISTED = 200  # flips of blocks that are put together
 BLOCK_NODES = 1000  # partial moves of blocks that are looked at for one step: 300 reach less, 4,000 hardly more
 LOOKUPS = 1000  # cells looked at that count as one node
@@ -90,14 +92,26 @@ def _changes(placed: Ints, costs: Ints, flips: int, goal: int) -> bool:
 
 
 @inner
+def _along(other: int, own: int, size: int, turn: int) -> bool:
+    """Whether a category is looked at in this step."""
+    if size <= MAX_ALONG or abs(other - own) <= CLOSE_BY:
+        return True
+    return bool((other + turn) % size < MAX_ALONG - 2 * CLOSE_BY)
+
+
+@inner
 def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
-    """(axes, categories) what it costs to change each cell next to one."""
+    """(axes, categories) what it costs to change each cell next to one; NEVER of those that are not looked at."""
     changed, state, table = work.changed, work.state, work.table
     weighed, whose, free = table.weighed, table.whose, len(table.patterns) == 0
-    sizes, strides = table.sizes, table.strides
-    near = np.empty((len(sizes), largest_of(sizes)), np.int64)
+    sizes, strides, longest = table.sizes, table.strides, largest_of(table.sizes)
+    near, turn = np.empty((len(sizes), longest), np.int64), draw(work.random, longest) if longest > MAX_ALONG else 0
     for v in range(len(own)):
+        work.looked[0] += min(sizes[v], MAX_ALONG)
         for other in range(sizes[v]):
+            if not _along(other, own[v], sizes[v], turn):
+                near[v, other] = NEVER
+                continue
             corner = key + (other - own[v]) * strides[v]
             place = slot(changed, corner)
             if changed[place] != EMPTY:
@@ -107,7 +121,6 @@ def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
                 if one == UNKNOWN:
                     one = price_anew(table, corner, up, NEVER)
             near[v, other] = one
-    work.looked[0] += sizes.sum()
     return near
 
 
@@ -242,7 +255,7 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
         if d and sizes[v] > MAX_DEEPER:
             # beside another flip some categories of many, others each time
             other, turn = (seen + turn) % sizes[v], turn + d
-        if other == own[v]:
+        if other == own[v] or not _along(other, own[v], sizes[v], turn):
             continue
         axes, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
         looked += 1

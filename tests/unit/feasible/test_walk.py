@@ -25,9 +25,11 @@ from tests.strategies import (
     czech,
     dense,
     every_cell,
+    frontier,
     gives_feasible,
     knows,
     schema_of,
+    subtable,
     tables_and_knowledge,
 )
 from tests.unit.feasible.test_differences import assert_same
@@ -128,6 +130,20 @@ def test_shifts_reach_the_ends_of_a_decomposable_release() -> None:
     assert (len(nothing.differences), nothing.nodes) == (0, 0)
     spent = shift(table, knows(table, release), table.codes, np.full(4, 1), nodes=0)
     assert (len(spent.differences), spent.nodes) == (0, 0)
+
+
+def test_on_a_long_axis_the_ends_of_a_decomposable_release_are_reached() -> None:
+    """Of 700 categories some are looked at each time; the ends follow from n(ab) and n(bc) ([DF])."""
+    rng = np.random.default_rng(9)
+    table = dense(schema_of([700, 4, 3]), rng.poisson(0.7, 700 * 12).tolist())
+    cells = table.codes[table.counts == 1][::40]
+    areas, both = table.marginal(subtable("AB")).dense, table.marginal(subtable("BC")).dense
+    a, b, c = cells.T
+    upper = np.minimum(areas[a, b], both[b, c])
+    found = find(table, knows(table, frontier("AB", "BC")), cells, upper, nodes=NODES)
+    ends = reached(found.differences, cells, table.count_at(cells), table)
+    assert (ends[:, 0] == 0).all()
+    assert (ends[:, 1] == upper).all()
 
 
 # Published tables, and limits
