@@ -37,7 +37,7 @@ from sdc.solve.integer import IntegerSystem
 def joined_table(
     schema: Schema, known: Sequence[Related], elements: Sequence[SubTable], release: Release
 ) -> Table | None:
-    """An integer table with all these marginals; None if the release is not decomposable.
+    """An integer table with all these marginals; None if the release is not decomposable, or an axis has levels only.
 
     elements  for each table, its sub-table of the schema (with levels)
 
@@ -45,7 +45,7 @@ def joined_table(
     rule of transportation does. The marginals must agree on shared sub-tables.
     """
     decomposition = graph.decompose(release, len(schema))
-    if decomposition is None:
+    if decomposition is None or st.of(schema.axes) & ~st.union(elements):
         return None
     marginals = {own: _marginal(schema, table, own) for table, own in zip(known, elements, strict=True)}
     first, *others = decomposition.cliques

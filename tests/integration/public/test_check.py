@@ -188,6 +188,15 @@ def test_what_contradicts_beside_a_table_in_part_is_found_out() -> None:
     assert not composition([hidden, marginal(table, 0b01, "A"), (twice, where)]).consistent
 
 
+def test_many_cells_of_variables_that_are_there_in_coarser_categories_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine's table put all records into the first category of each group."""
+    table = dense(schema_of([3, 2]), [2, 1, 3, 0, 1, 3])
+    told = [recoded(table, 0b01, 1, "a"), recoded(table, 0b10, 1, "b")]
+    few = bounds_of(composition(told))
+    monkeypatch.setattr("sdc.public.check.MOST_EXACT", -1)
+    assert bounds_of(composition(told)) == few
+
+
 def test_a_difference_of_two_universes_isolates_a_person() -> None:
     """Everybody by sex, and everybody but those over 90 by sex: the one man over 90 is told."""
     schema = Schema(
