@@ -331,6 +331,6 @@ def check(
     if not folders:
         raise InputError("no folder is named; name published folders, or files of tables of counts")
     known, least = relations_given(relations), small_count if cells == "at-risk" else None
-    found = check_published(folders, known, small_count=least, executor=executor)
+    found = check_published(folders, known, small_count=least, min_width=min_width, executor=executor)
     few = () if min_frequency is None else few_counts(folders, min_frequency, known)
     return found.judged(small_count, min_width, few)

@@ -14,7 +14,7 @@ from sdc.config.earlier import EarlierConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import graph
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import end_columns
+from sdc.model.cell_bounds import CellBounds, end_columns
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.keys import KeySpace
@@ -26,8 +26,9 @@ from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
+from sdc.public.earlier import NamedBefore
 from sdc.public.published import Published, read_published
-from sdc.public.relation import Related, refinement, related, with_levels
+from sdc.public.relation import Related, is_renaming, refinement, related, with_levels
 from sdc.public.system import InconsistentError, System, require_agreement
 from sdc.risk.bounds_in_units import bounds_in_units
 from sdc.risk.min_width import MinWidth
@@ -85,7 +86,7 @@ def _paired(
 
 
 MOST_EXACT = 500
-"""Tables at several levels: cells bounded one by one. The engine bounds more cells, but not always sharply."""
+"""Cells that are bounded one by one if not all tables are marginals. The engine bounds more, but not always sharply."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,16 +192,18 @@ def check(
     relations: Sequence[EarlierConfig] = (),
     *,
     small_count: int | None = 2,
+    min_width: int | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Composition:
     """Read publications and bound every cell of the common refinement, without confidential data.
 
     sources      folders or files; a relation with one of them as folder describes its records and categories
     small_count  restricts to cells that may have 1 up to so many records; None for all possible cells
+    min_width    decides on which of more than 500 cells a solver is asked, where tables are suppressed or rounded
 
     Raises InputError if a table cannot be read or cannot be expressed beside the others.
     """
-    found = composition(read_all(sources, relations), small_count, executor)
+    found = composition(read_all(sources, relations), small_count, executor, min_width)
     return found if small_count is None else found.at_risk(small_count)
 
 
@@ -243,9 +246,12 @@ def contradiction(folder: Path) -> str:
 
 
 def composition(
-    tables: Sequence[tuple[Published, EarlierConfig]], small_count: int | None = None, executor: Executor = IN_PROCESS
+    tables: Sequence[tuple[Published, EarlierConfig]],
+    small_count: int | None = None,
+    executor: Executor = IN_PROCESS,
+    min_width: int | None = None,
 ) -> Composition:
-    """Check tables with their relations, in any order. Errors as `check`."""
+    """Check tables with their relations, in any order. Arguments and errors as `check`."""
     schema, known = all_related(tables)
     try:
         if problem := next((published.contradiction for published, _ in tables if published.contradiction), ""):
@@ -257,8 +263,10 @@ def composition(
         if all(table.is_coarser for table in known) and not is_small:
             return _of_marginals(schema, known, system, small_count, executor)
         truth, wanted = system.solution(), np.flatnonzero(_is_wanted(system, small_count))
-        program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
-        found = program.bounds(system.cells[wanted], wanted)
+        cells, program = system.cells[wanted], IntegerSystem(0 * truth, system.upper, system.equations, truth)
+        quick = _of_facts(schema, known, system, truth, cells, executor) if len(wanted) > MOST_EXACT else None
+        # of very many cells the program bounds those that a width depends on
+        found = program.bounds(cells, wanted, quick, min_width)
         return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
     except InconsistentError as error:
         return _nothing(schema, str(error))
@@ -290,6 +298,33 @@ def _of_marginals(
         return _nothing(schema)
     bounds = bounds_in_units(table, knowledge, wanted, "auto", executor)
     return Composition(schema, "", bounds.cells, bounds.outer, bounds.inner, bounds.method)
+
+
+def _of_facts(
+    schema: Schema, known: Sequence[Related], system: System, truth: Counts, cells: Codes, executor: Executor
+) -> CellBounds | None:
+    """Bounds of the cells by the engine; None where it cannot express all that the tables say."""
+    # all records are known to builds, and that each category of a variable has one
+    if not any(table.is_coarser for table in known) or not all(_lists_all(table) for table in known):
+        return None
+    before = NamedBefore(Table.of(schema, system.cells, truth))
+    try:
+        for table in known:
+            before.add(table, table.published.source)
+        unlisted = tuple((v, tuple(range(size))) for v, size in enumerate(schema.sizes))
+        knowledge = before.known(NO_ZEROS, unlisted)
+    except InputError:
+        return None
+    return bounds_in_units(before.table, knowledge, cells, "auto", executor)
+
+
+def _lists_all(table: Related) -> bool:
+    """Whether all categories have records of each variable whose labels say that some have."""
+    own, names = table.published, table.published.table.schema.names
+    listed = np.concatenate([own.table.codes, own.suppressed]) if len(own.suppressed) else own.table.codes
+    pairs = enumerate(zip(names, table.codings, strict=True))
+    met = [(place, coding) for place, (name, coding) in pairs if name in own.met and not own.is_exact]
+    return all(is_renaming(coding) and len(np.unique(listed[:, place])) == len(coding) for place, coding in met)
 
 
 def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:

@@ -287,7 +287,7 @@ def with_earlier(
     sources, foreign = list[str](), dict[tuple[str, str], None]()
     _require_related(table, publications)
     _require_others(table, publications)
-    before = _NamedBefore(table)
+    before = NamedBefore(table)
     for relation, _ in publications.relations:
         if relation.entry is not None:
             _require_variables(relation, relation.label, table.schema.names)
@@ -481,7 +481,7 @@ class _NamedFact:
         return Fact(view, pattern, CellIntervals(codes, self.low, self.high), self.source)
 
 
-class _NamedBefore:
+class NamedBefore:
     """The earlier publications by names, and the table with their levels, each added once.
 
     The table's own variables come first and keep their numbers.

@@ -181,18 +181,34 @@ class IntegerSystem:
                 break
         return Reached(proven, best, 1 + int(seconds * STEPS_PER_SECOND))
 
-    def bounds(self, cells: Codes, place: npt.NDArray[np.int64]) -> CellBounds:
-        """Bounds of some counts, (n, axes) cells at (n,) positions, starting from the truth, which must be known."""
+    def bounds(
+        self,
+        cells: Codes,
+        place: npt.NDArray[np.int64],
+        known: CellBounds | None = None,
+        min_width: int | None = None,
+    ) -> CellBounds:
+        """Bounds of some counts, (n, axes) cells at (n,) positions, starting from the truth, which must be known.
+
+        known      bounds of them that may not be sharp; then only those counts are bounded further of which they do not
+                   show whether they are wide enough, until they do
+        min_width  that width; without one none are
+        """
         assert self._truth is not None
         counts, ends = self._truth[place], np.stack([self._lower, self._upper], axis=1)[place]
-        known = CellBounds(cells, counts, ends, np.stack([counts, counts], axis=1), "integer-program")
+        wanted = np.ones(ends.shape, np.bool_)
+        if known is not None:
+            width = min_width or 0
+            wanted &= ((known.inner_width < width) & (known.outer_width >= width))[:, None]
+        begun = known or CellBounds(cells, counts, ends, np.stack([counts, counts], axis=1), "integer-program")
+        far = None if known is None else min_width
         at = {count: n for n, count in enumerate(place.tolist(), start=1)}
 
         def farthest(count: int, end: int, *known: int) -> Reached:
             emit(STEP, f"bounds: cell {at[count]:,} of {len(place):,}")
-            return self.farthest(count, end)
+            return self.farthest(count, end, far=far)
 
-        return settled(known, place, farthest, known.method).bounds
+        return settled(begun, place, farthest, begun.method, wanted).bounds
 
     def _searches(self, effort: float) -> list[dict[str, Any]]:
         if (self._upper - self._lower).max(initial=0) < WIDE:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import combinations, permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import sdc.public.check as public_check
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.schema import Schema
-from sdc.public.check import Composition, check
+from sdc.model.table import Codes, Counts, Table
+from sdc.public.check import Composition, check, composition
+from sdc.public.system import System
 from tests import reference
 from tests.integration.public.test_check import Told, all_tables, bounds_of, composed, tables_of, write
 from tests.profiles import scaled
@@ -62,6 +68,45 @@ def test_every_order_tells_what_all_tables_that_agree_tell(seed: int, night: lis
             if (answer := judged(rng)) is not None:
                 answers.append(answer)
         assert min(sum(answers), CASES - sum(answers)) >= CASES // 4, "both answers must occur often"
+
+
+def test_of_many_cells_bounds_are_those_of_few_or_contain_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With suppressed cells and labels; what is reached is reached, and what is proven excludes no count."""
+    rng, by_facts, sharp = np.random.default_rng(11), 0, 0
+    of_facts = public_check._of_facts
+
+    def counted(*asked: Any) -> CellBounds | None:
+        nonlocal by_facts
+        by_facts += (found := of_facts(*asked)) is not None
+        return found
+
+    def nothing_known(schema: Schema, _: Any, system: System, truth: Counts, cells: Codes, __: Any) -> CellBounds:
+        counts = Table.of(schema, system.cells, truth).count_at(cells)
+        outer = np.stack([0 * counts, np.full(len(cells), truth.sum())], axis=1)
+        return CellBounds(cells, counts, outer, np.stack([counts, counts], axis=1), "none")
+
+    monkeypatch.setattr(public_check, "_of_facts", counted)
+    for _ in range(CASES):
+        _, told = tables_of(rng)
+        told = [(replace(one, met=frozenset(one.table.schema.names)), relation) for one, relation in told]
+        if (found := composed(told)) is None or not found.consistent:
+            continue
+        with monkeypatch.context() as context:
+            context.setattr(public_check, "MOST_EXACT", -1)
+            many = composition(told)
+        assert many.cells.tolist() == found.cells.tolist()
+        assert (many.outer[:, 0] <= found.outer[:, 0]).all()
+        assert (many.outer[:, 1] >= found.outer[:, 1]).all()
+        assert (many.inner[:, 0] >= found.inner[:, 0]).all()
+        assert (many.inner[:, 1] <= found.inner[:, 1]).all()
+        sharp += many.outer.tolist() == found.outer.tolist()
+        with monkeypatch.context() as context:
+            context.setattr(public_check, "MOST_EXACT", -1)
+            context.setattr(public_check, "_of_facts", nothing_known)
+            asked = composition(told, min_width=2).judged(2, 2, ())
+        assert (asked.narrow_cells, asked.undecided_cells) == (found.judged(2, 2, ()).narrow_cells, 0)
+    assert by_facts >= CASES // 10
+    assert sharp >= CASES // 2
 
 
 @pytest.mark.parametrize(
