@@ -314,7 +314,7 @@ def check(
 
     Notes
     -----
-    It costs one linear program for each end of a cell.
+    It costs a linear or integer program for each end of a cell; of more than 500 cells some bounds may not be sharp.
 
     Examples
     --------

@@ -72,7 +72,7 @@ MAX_BLOCKS = 6
 MAX_BLOCK = 3  # axes
 MAX_WIDER, MAX_DEEPER = 64, 24  # categories of an axis with which, and beside each of them, flips of more are looked at
 MAX_ALONG = 256  # categories of an axis that are looked at for one step: other ones of a longer axis each time
-CLOSE_BY = 64  # on each side of the cell's own all: codes of one region are mostly side by side
+BESIDE = 64  # on each side of the cell's own all: codes of one region are mostly side by side
 MAX_LISTED = 200  # flips of blocks that are put together
 BLOCK_NODES = 1000  # partial moves of blocks that are looked at for one step: 300 reach less, 4,000 hardly more
 LOOKUPS = 1000  # cells looked at that count as one node
@@ -94,9 +94,9 @@ def _changes(placed: Ints, costs: Ints, flips: int, goal: int) -> bool:
 @inner
 def _along(other: int, own: int, size: int, turn: int) -> bool:
     """Whether a category is looked at in this step."""
-    if size <= MAX_ALONG or abs(other - own) <= CLOSE_BY:
+    if size <= MAX_ALONG or abs(other - own) <= BESIDE:
         return True
-    return bool((other + turn) % size < MAX_ALONG - 2 * CLOSE_BY)
+    return bool((other + turn) % size < MAX_ALONG - 2 * BESIDE)
 
 
 @inner
@@ -110,7 +110,7 @@ def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
         work.looked[0] += min(sizes[v], MAX_ALONG)
         for other in range(sizes[v]):
             if not _along(other, own[v], sizes[v], turn):
-                near[v, other] = NEVER
+                near[v, other] = 2 * NEVER  # whatever else is mended
                 continue
             corner = key + (other - own[v]) * strides[v]
             place = slot(changed, corner)
