@@ -110,7 +110,7 @@ def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
         work.looked[0] += min(sizes[v], MAX_ALONG)
         for other in range(sizes[v]):
             if not _along(other, own[v], sizes[v], turn):
-                near[v, other] = 2 * NEVER  # whatever else is mended
+                near[v, other] = 2 * NEVER  # whatever else the step changes
                 continue
             corner = key + (other - own[v]) * strides[v]
             place = slot(changed, corner)

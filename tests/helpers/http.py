@@ -29,6 +29,7 @@ from sdc.server.web.listening import unix_socket
 SECRET, PROXY = b"s" * 32, b"p" * 32
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 URL = "http://127.0.0.1"
+SECONDS_TO_ASK = 300  # the own limit of httpx is 5, which a busy machine meets
 
 
 @dataclass

@@ -23,6 +23,7 @@ import psutil
 import yaml
 
 from tests.helpers.builds import write_czech
+from tests.helpers.http import SECONDS_TO_ASK
 from tests.helpers.killing import WORKER, children_with
 
 OPERATOR, PROXIED = "op", "x-user"
@@ -36,7 +37,7 @@ SERVER = {
     "limits": {"requests_a_minute": 1_000_000},
 }
 """Clients ask under names of their own, as behind a proxy."""
-SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE, SECONDS_OF_STREAMS = 300, 300, 300, 900
+SECONDS_TO_START, SECONDS_TO_DECIDE, SECONDS_OF_STREAMS = 300, 300, 900
 WELL = {"status": "ok"}
 TOLD = {"undecided": "refused"}
 Frontier = set[frozenset[str]]

@@ -20,9 +20,9 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.stages.build import open_build
 from tests.helpers.databases import running_cluster
+from tests.helpers.http import SECONDS_TO_ASK
 from tests.helpers.killing import left_behind
 from tests.helpers.serving import (
-    SECONDS_TO_ASK,
     Replayed,
     Streams,
     Told,

@@ -18,7 +18,7 @@ from sdc.risk.criteria import Criteria
 from sdc.server.web import connections, gateway
 from sdc.server.web.connections import OWN_DESCRIPTORS, REFUSED, SLOW_HEADERS, SLOW_READER, Connections, room_for
 from sdc.server.web.listening import unix_socket
-from tests.helpers.http import running, server_of
+from tests.helpers.http import SECONDS_TO_ASK, running, server_of
 from tests.helpers.small_service import SmallService
 from tests.helpers.waiting import wait_until
 
@@ -67,7 +67,7 @@ def test_too_many_and_slow_connections_end_and_the_server_goes_on(url: str, shar
     assert is_ended(connected(url, WHOLE)), "there is no room"
     assert all(is_ended(one) for one in slow)
     wait_until(lambda: shared.open == 0)
-    assert httpx.get(f"{url}/livez").status_code == 200
+    assert httpx.get(f"{url}/livez", timeout=SECONDS_TO_ASK).status_code == 200
     assert shared.ended == {REFUSED: 1, SLOW_HEADERS: 20}
     said = list[str]()
     with heard(EventText(said.append), SERVER):

@@ -24,6 +24,7 @@ from sdc.server.web import listening
 from sdc.server.web.listening import listen, serve
 from sdc.stages.build import open_build
 from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.helpers.http import SECONDS_TO_ASK
 from tests.helpers.prefect_home import made_home
 from tests.helpers.serving import prepare
 from tests.helpers.waiting import line_of, wait_until
@@ -120,7 +121,7 @@ def running(folder: Path, config: Path) -> Iterator[Running]:
 def test_it_answers(running: Running) -> None:
     assert running.url.startswith("http://127.0.0.1:")
     assert set(running.keys) == {"operator"}
-    with httpx.Client(base_url=running.url) as client:
+    with httpx.Client(base_url=running.url, timeout=SECONDS_TO_ASK) as client:
         reply = client.post("/api/requests", json=REQUEST).json()
         if reply["decision"] == "pending":
             wait_until(lambda: client.get(reply["job"]).json()["decision"] != "pending")
@@ -157,7 +158,7 @@ def test_what_is_no_http(sent: bytes, running: Running) -> None:
     with running.connect() as connection:
         connection.sendall(sent)
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 4")
-    assert httpx.get(f"{running.url}/api/health").status_code == 200
+    assert httpx.get(f"{running.url}/api/health", timeout=SECONDS_TO_ASK).status_code == 200
 
 
 def test_a_body_in_drips_holds_up_nobody(running: Running) -> None:
@@ -166,7 +167,7 @@ def test_a_body_in_drips_holds_up_nobody(running: Running) -> None:
     for connection in slow:
         connection.sendall(head + b"{")
     for _ in range(5):
-        assert httpx.post(f"{running.url}/api/requests", json=REQUEST).status_code == 200
+        assert httpx.post(f"{running.url}/api/requests", json=REQUEST, timeout=SECONDS_TO_ASK).status_code == 200
         slow[0].sendall(b" ")
     slow[0].sendall(b'"variables":["A"]')
     assert slow[0].recv(1 << 16).startswith(b"HTTP/1.1 4")
@@ -176,9 +177,14 @@ def test_a_body_in_drips_holds_up_nobody(running: Running) -> None:
 
 def test_its_log_tells_of_requests_and_of_nothing_that_was_asked_for(running: Running, folder: Path) -> None:
     operator = {"authorization": f"Bearer {running.keys['operator']}"}
-    assert httpx.get(f"{running.url}/api/tables/A*B*C*D.csv").status_code in (200, 404)
-    assert httpx.get(f"{running.url}/api/operator/effect?variables=E,F", headers=operator).status_code == 200
-    assert httpx.get(f"{running.url}/nothing/A*B").status_code == 404
+    assert httpx.get(f"{running.url}/api/tables/A*B*C*D.csv", timeout=SECONDS_TO_ASK).status_code in (200, 404)
+    assert (
+        httpx.get(
+            f"{running.url}/api/operator/effect?variables=E,F", headers=operator, timeout=SECONDS_TO_ASK
+        ).status_code
+        == 200
+    )
+    assert httpx.get(f"{running.url}/nothing/A*B", timeout=SECONDS_TO_ASK).status_code == 404
     (path,) = folder.glob("runs/*/server/log.jsonl")
     assert path.stat().st_mode & 0o777 == 0o600
     # a line is written when its answer has been sent
@@ -194,7 +200,7 @@ def test_its_log_tells_of_requests_and_of_nothing_that_was_asked_for(running: Ru
     known = {"time", "event", "method", "route", "status", "who", "milliseconds"}
     assert all(set(event) == known for event in events if event["event"] == "request")
     assert not re.search(r"A\*B|E,F|sdc_[0-9a-f]{12}", path.read_text())
-    lines = httpx.get(f"{running.url}/metrics", headers=operator).text.splitlines()
+    lines = httpx.get(f"{running.url}/metrics", headers=operator, timeout=SECONDS_TO_ASK).text.splitlines()
     assert {"sdc_ready 1.0", "sdc_version 1.0", "sdc_pending_requests 0.0"} < set(lines)
 
 

@@ -18,7 +18,7 @@ from sdc.handbook.markdown import snippets
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.web.gateway import BROWSER
-from tests.helpers.http import PROXY, running, server_of
+from tests.helpers.http import PROXY, SECONDS_TO_ASK, running, server_of
 from tests.helpers.small_service import SmallService
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -47,7 +47,9 @@ def behind(location: str, folder: Path) -> Iterator[httpx.Client]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         with httpx.Client(
-            transport=httpx.HTTPTransport(uds=str(folder / "socket")), base_url=URL.replace("s:", ":")
+            transport=httpx.HTTPTransport(uds=str(folder / "socket")),
+            base_url=URL.replace("s:", ":"),
+            timeout=SECONDS_TO_ASK,
         ) as it:
             yield it
     finally:
@@ -91,7 +93,7 @@ def test_nginx_at_a_unix_socket_needs_no_secret(czech: Table, tmp_path: Path) ->
     with running(server.app, path=str(tmp_path / "sdc")) as url, behind(location, tmp_path) as client:
         assert client.get(OPERATORS, auth=("ada", "a")).status_code == 200
         assert client.get(OPERATORS).status_code == 401
-        assert httpx.get(f"{url}{OPERATORS}", headers={"x-user": "ada"}).status_code == 401
+        assert httpx.get(f"{url}{OPERATORS}", headers={"x-user": "ada"}, timeout=SECONDS_TO_ASK).status_code == 401
 
 
 def test_nginx_that_is_told_nothing_else_serves_visitors(czech: Table, tmp_path: Path) -> None:
