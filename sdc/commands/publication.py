@@ -105,7 +105,9 @@ def ledger(
     def show() -> None:
         print(found)
         for entry in found.entries:
-            tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
+            whole = [*map("*".join, entry.sub_tables)]
+            parts = [f"{label} ({cells} cells suppressed)" for label, cells in entry.suppressed.items()]
+            tables = ", ".join([*whole, *parts, *(f"{label} (rounded)" for label in entry.rounded)]) or "the total"
             print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
             for what, _ in entry.known["foreign"]:
                 print(f"      judged together with {what}")

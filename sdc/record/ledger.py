@@ -22,6 +22,7 @@ from sdc.model.errors import AbsentError, InputError
 from sdc.model.named import Named
 from sdc.paths import checked_path, require_own
 from sdc.record.entry import Entry, broken_links
+from sdc.run_format import BETWEEN, WITHHELD
 
 if TYPE_CHECKING:
     from sdc.record.chain import Chain
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 LEDGER, FORMAT = "ledger", 6
 UNSEALED = 5  # format of version 0.1, whose hashes have no key; formats up to 4 are not chains of `sdc.record.chain`
 SEALED = "hmac-sha256 "  # prefix of a key file: every hash of its ledger uses the key
-PUBLISHED = "published"
+PUBLISHED, SUPPRESSED, ROUNDED = "published", "suppressed", "rounded"
 MOST_NAMED = 3  # differences named in a message
 KEY = ".key"  # suffix of the key file, after the name of the ledger
 
@@ -88,6 +89,23 @@ class Publication:
         return {**vars(self)}
 
     @property
+    def suppressed(self) -> dict[str, int]:
+        """The number of suppressed cells of each sub-table that is published with some."""
+        return {label: len(listed[WITHHELD]["cells"]) for label, listed in self._changed if WITHHELD in listed}
+
+    @property
+    def rounded(self) -> list[str]:
+        """The sub-tables that are published with rounded counts."""
+        return [label for label, listed in self._changed if BETWEEN in listed]
+
+    @property
+    def _changed(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The facts on its own tables; older entries do not say which are their own, and list all."""
+        own = self.public.get("tables")
+        facts = (("*".join(fact["view"]), fact) for fact in self.known["facts"])
+        return [(label, fact) for label, fact in facts if own is None or label in own]
+
+    @property
     def called(self) -> str:
         """The name that messages use."""
         return f"it is entry {self.number} of the ledger, of {self.published[:10]}, in {self.folder}"
@@ -110,13 +128,16 @@ class Ledger(Named):
 
     @property
     def headline(self) -> str:
-        return f"{self.path}: {len(self.entries)} publications, the chain holds"
+        number = len(self.entries)
+        return f"{self.path}: {number} publication{'s' * (number != 1)}, the chain holds"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
-        """Columns: number, time, build, table and sub-tables of each publication."""
+        """Columns: number, time, build, table, folder, and the sub-tables of each publication by kind."""
         rows = [entry.facts for entry in self.entries]
         columns = {name: [row[name] for row in rows] for name in ("number", "published", "name", "table", "folder")}
-        return {**columns, "sub_tables": [["*".join(names) for names in row["sub_tables"]] for row in rows]}
+        whole = [["*".join(names) for names in row["sub_tables"]] for row in rows]
+        suppressed = [[*entry.suppressed] for entry in self.entries]
+        return {**columns, "sub_tables": whole, SUPPRESSED: suppressed, ROUNDED: [one.rounded for one in self.entries]}
 
     @property
     def heads(self) -> list[str]:

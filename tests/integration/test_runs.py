@@ -80,4 +80,13 @@ def test_a_ledger_from_python_has_no_key_in_its_text(tmp_path: Path) -> None:
         == repr(sdc.ledger(str(tmp_path / "ledger")))
         == f"{tmp_path}/ledger: 0 publications, the chain holds"
     )
-    assert made.to_arrow().column_names == ["number", "published", "name", "table", "folder", "sub_tables"]
+    assert made.to_arrow().column_names == [
+        "number",
+        "published",
+        "name",
+        "table",
+        "folder",
+        "sub_tables",
+        "suppressed",
+        "rounded",
+    ]

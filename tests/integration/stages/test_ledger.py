@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -197,6 +198,8 @@ def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Pat
         bases.add(build.base)
     assert len(bases) == len(read_ledger(nines / "led").entries) == 2
     assert hidden[0] == CORNER < hidden[1]
+    listed = CliRunner().invoke(app, ["ledger", str(nines / "led")]).stdout
+    assert re.findall(r"A\*B \((\d+) cells suppressed\)", listed) == [str(len(cells)) for cells in hidden]
 
 
 def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
