@@ -13,7 +13,7 @@ from sdc.config.file import faults_of, yaml_value
 from sdc.config.methods import SECTIONS
 from sdc.config.old_keys import current, warn
 from sdc.config.reference import explained
-from sdc.config.release import ReleaseConfig
+from sdc.config.release import ReleaseConfig, is_name
 from sdc.model.errors import ConfigError, InputError, meant
 
 NAMES = (
@@ -79,10 +79,17 @@ def _by_name(setting: str, value: Any) -> Any:
     if setting in ("require", "forbid") and isinstance(value, list | tuple):
         return [_joined(one) for one in value]
     if setting == "protect" and isinstance(value, list | tuple):
-        return [{**one, "of": _joined(one["of"])} if isinstance(one, Mapping) and "of" in one else one for one in value]
+        return [{**one, "of": _of(one["of"])} if isinstance(one, Mapping) and "of" in one else one for one in value]
     if setting in ("weights", "demand") and isinstance(value, Mapping):
         return {_joined(of): number for of, number in value.items()}
     return value
+
+
+def _of(asked: Any) -> Any:
+    """One sub-table by its list of names, or a list of several sub-tables."""
+    if isinstance(asked, list | tuple) and not all(map(is_name, asked)):
+        return [_joined(one) for one in asked]
+    return _joined(asked)
 
 
 def _joined(asked: Any) -> Any:

@@ -140,6 +140,18 @@ class PatternConfig(Section):
 PatternLike: TypeAlias = Text | PatternConfig
 
 
+def is_name(pattern: Any) -> bool:
+    """Whether this text names one variable rather than a sub-table of several."""
+    return isinstance(pattern, str) and not {"*", ":"} & {*pattern}
+
+
+def _several(patterns: tuple[PatternLike, ...]) -> tuple[PatternLike, ...]:
+    """A list of names alone could be one sub-table or several."""
+    if len(patterns) > 1 and all(map(is_name, patterns)):
+        raise ValueError(f"write {'*'.join(map(str, patterns))} for one sub-table, or one section for each of several")
+    return patterns
+
+
 Way: TypeAlias = Literal["suppression", "recoding", "rounding"]
 """How a sub-table goes out that may not go out whole."""
 
@@ -168,8 +180,8 @@ class ProtectConfig(Section):
 
     place = "release.protect"
 
-    of: PatternLike
-    """a sub-table, or several, as in require"""
+    of: PatternLike | Annotated[tuple[PatternLike, ...], Field(min_length=1), AfterValidator(_several)]
+    """a sub-table, a pattern of several, as in require, or a list of these"""
     by: Way | Annotated[tuple[Way, ...], Field(min_length=1)] = "suppression"
     """suppression: some cells are suppressed; recoding: some categories of an axis are merged; rounding: counts are
     rounded to multiples of base; or a list of these, each of which is tried where those before it are not proven"""

@@ -136,7 +136,7 @@ def _protect(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
         return tuple(map(ProtectionRequest, required))
     found = dict[SubTable, ProtectionRequest]()
     for section in release.protect:
-        for view in named("protect", (section.of,), schema):
+        for view in named("protect", section.of if isinstance(section.of, tuple) else (section.of,), schema):
             if view in found:
                 raise InputError(
                     f"protect names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"

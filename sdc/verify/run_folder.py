@@ -250,6 +250,8 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
 
 
 def _of_parts(cells: int, unproven: int) -> str:
+    if not unproven:
+        return f"{cells} of {cells} small cells of suppressed tables are proven to keep the width"
     return f"{unproven} of {cells} small cells of suppressed tables are not proven to keep the width"
 
 

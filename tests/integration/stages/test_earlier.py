@@ -305,7 +305,7 @@ def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(t
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     found = verify(build.folder.path)
     assert found.verified
-    assert "0 of 1 small cells of suppressed tables are not proven to keep the width" in found.notes
+    assert "1 of 1 small cells of suppressed tables are proven to keep the width" in found.notes
 
 
 def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:

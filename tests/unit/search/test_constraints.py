@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from pydantic import ValidationError
 
 from sdc import api
 from sdc.config.given import with_given
@@ -42,6 +43,21 @@ def test_patterns_name_sub_tables() -> None:
     assert labels({"of": ["C", "A", "B"], "up_to": 2}) == labels("A*B*C:2") == ["A*B", "A*C", "B*C"]
     assert labels({"of": ("A", "B", "C")}) == ["A*B*C"]
     assert labels("A*B", {"of": ["A", "B"]}, "C") == ["A*B", "C"]
+
+
+def test_one_section_protects_all_that_it_lists() -> None:
+    def views(*sections: object) -> list[str]:
+        release = with_given(ReleaseConfig(), {"protect": sections})
+        return [st.label(one.view, ABCDEF) for one in Constraints.of(ABCDEF, release).protect]
+
+    assert views({"of": ["B*A", {"of": ["C", "D", "E"], "up_to": 2}]}) == ["A*B", "C*D", "C*E", "D*E"]
+    assert views({"of": ["A*B", "C"]}) == views({"of": "A*B"}, {"of": "C"})
+    assert views({"of": ["A", "B"]}) == views({"of": [["A", "B"]]}) == ["A*B"]  # a list of names is one, as elsewhere
+    with pytest.raises(InputError, match=r"protect names A\*B twice"):
+        views({"of": ["A*B", "C"]}, {"of": "B*A"})
+    for several in ([], ["A", "B"]):
+        with pytest.raises(ValidationError, match=r"write A\*B for one|at least 1 item"):
+            ReleaseConfig.model_validate({"protect": [{"of": several}]})
 
 
 @pytest.mark.parametrize(
