@@ -40,6 +40,7 @@ from sdc.utility.measures import Weights
 
 GROWING = ("growth", "extension")
 FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
+FEWEST_FIRST = 16  # candidates that are refused together and not parted in the first pass
 SECONDS_UNKEPT = 1.0
 LEAST_AGAIN, MOST_AGAIN = 10_000, (300_000, 1_200_000, 4_800_000)  # steps of one that is asked again: 30 s and more
 
@@ -94,6 +95,7 @@ class OrderedSearch:
     _last: Evaluation | None = field(default=None, init=False)
     _written: float = field(default=0.0, init=False)
     _resumed: bool | None = field(default=None, init=False)
+    _fewest: int = field(default=1, init=False)
 
     def run(self) -> OrderedRelease:
         """The required sub-tables, and what grows from them as far as it can.
@@ -225,7 +227,25 @@ class OrderedSearch:
         required: Required | None,
         refused: LeftOut = (),
     ) -> OrderedRelease:
-        """An accepted release with candidates added: level by level up to the breadth, then the rest by the list."""
+        """An accepted release with candidates added: in a first pass what fits many at once, then what fits alone.
+
+        A question costs about as much whatever it adds: a table of five variables that fits brings 31 sub-tables, and
+        each of the last pairs one. Small tables, whose answers are exact at once, and weights, which the order of the
+        list stands for, have the second pass alone.
+        """
+        begin = 0
+        for fewest in (FEWEST_FIRST, 1) if self._begun is not None and self._are_equal else (1,):
+            self._fewest = fewest
+            evaluation, refused, begin = self._passed(evaluation, candidates, phase, refused)
+        if self._begun is not None and begin >= len(candidates):
+            evaluation, refused = self._ask_again(evaluation, candidates, refused, phase)
+        unasked = len(left_of(evaluation.release, candidates[begin:], refused))
+        return self._found(evaluation, required, unasked)
+
+    def _passed(
+        self, evaluation: Evaluation, candidates: Sequence[SubTable], phase: str, refused: LeftOut
+    ) -> tuple[Evaluation, LeftOut, int]:
+        """One pass: level by level up to the breadth, then the rest by the list; and how far that came."""
         breadth = self.constraints.breadth_for(len(self.evaluator.pool.at_risk))
         for level in range(1, max(1, breadth) + 1):
             alike = [t for t in candidates if st.ways(t, self._schema) == level]
@@ -242,10 +262,7 @@ class OrderedSearch:
             # as many at once as are likely to be accepted together: what is refused has to be looked for part by part
             asked = len(self._steps) - asked
             size = 2 * size if asked <= 1 else size if asked <= MANY_ASKED else max(FEWEST_TRIED, size // 2)
-        if self._begun is not None and begin >= len(candidates):
-            evaluation, refused = self._ask_again(evaluation, candidates, refused, phase)
-        unasked = len(left_of(evaluation.release, candidates[begin:], refused))
-        return self._found(evaluation, required, unasked)
+        return evaluation, refused, begin
 
     def _ask_again(
         self, evaluation: Evaluation, candidates: Sequence[SubTable], refused: LeftOut, phase: str
@@ -337,6 +354,8 @@ class OrderedSearch:
             return larger, refused
         if len(left) == 1:
             return evaluation, (*refused, left[0])
+        if len(left) <= self._fewest:
+            return evaluation, refused  # the second pass has them again
         first, last = self._parted(evaluation, larger, left)
         evaluation, refused = self._extend(evaluation, first, refused, phase)
         return self._extend(evaluation, last, refused, phase)

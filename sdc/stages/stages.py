@@ -101,7 +101,7 @@ SEARCH = Stage(
         *([build.again] if build.again else []),
     ],
     make=search.search,
-    version=6,
+    version=7,
     task="choose release",
 )
 ASSESSMENT = Stage(
