@@ -74,6 +74,9 @@ class SmallService(Service):
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         return [request for request, _ in self._told[::-1] if who in (None, request.owner)][:limit]
 
+    def all_explained(self, limit: int) -> list[Explained]:
+        return [one for one in map(self.explained, [r.number for r in self.requests(None, limit)]) if one]
+
     def explained(self, number: int, *, finds: bool = False) -> Explained | None:
         if not 1 <= number <= len(self._told):
             return None

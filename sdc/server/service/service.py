@@ -131,13 +131,21 @@ class Service:
         if request is None:
             return None
         label = st.label(request.sub_table, self.schema)
-        entries = self.log.history.entries(number, kinds=[DECISION], subject=label, newest_first=True)
-        body = next((entry.body for entry in entries if entry.body["request"] == number), None)
-        if body is None:
-            return Explained(request, "", "it is being looked into", None, None, None, 0.0)
-        if finds and body["why"] == Transition.IS_KNOWN.why:
+        body = self._decisions(number, label).get(number)
+        if body and finds and body["why"] == Transition.IS_KNOWN.why:
             body = {**body, **self._found_now(request.sub_table)}
-        return Explained(request, *(body[f.name] for f in fields(Explained)[1:]))
+        return _explained(request, body)
+
+    def all_explained(self, limit: int) -> list[Explained]:
+        """The newest requests of all users, and why, by one look at the history."""
+        asked = self.requests(None, limit)
+        decided = self._decisions(asked[-1].number) if asked else {}
+        return [_explained(request, decided.get(request.number)) for request in asked]
+
+    def _decisions(self, after: int, subject: str | None = None) -> dict[int, dict[str, Any]]:
+        """The last decision on each request since that one, by its number."""
+        entries = self.log.history.entries(after, kinds=[DECISION], subject=subject)
+        return {entry.body["request"]: entry.body for entry in entries}
 
     def _found_now(self, subtable: SubTable) -> dict[str, Any]:
         """Verdict, bounds and cell beside what is public now; nothing if they are not found in time."""
@@ -187,6 +195,12 @@ class Service:
         except ChainError as error:
             fault = fault_of(error)
         return {"status": fault or "ok", "version": self.state.version, "pending": len(self.log.projection.pending)}
+
+
+def _explained(request: Request, body: dict[str, Any] | None) -> Explained:
+    if body is None:
+        return Explained(request, "", "it is being looked into", None, None, None, 0.0)
+    return Explained(request, *(body[f.name] for f in fields(Explained)[1:]))
 
 
 FILE = "history.db"  # in a server's folder

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import unicodedata
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from socket import gethostname
+from tempfile import NamedTemporaryFile, gettempdir
 from types import MappingProxyType
 from typing import BinaryIO
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -44,6 +48,7 @@ ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of it
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 MARK = ".."  # of a suppressed count, for people
 SUPPRESSED_NOTE = f"The count of a cell with {MARK} is suppressed. Other public tables limit it."
+TEMPORARY = f"sdc-answer-{gethostname()}-"  # files of this machine, then comes the process
 WRITING = 2  # to be raised where the same table becomes other bytes
 
 
@@ -152,7 +157,7 @@ def written(answer: Answer, format: AnswerFormat) -> AnswerFile | Iterator[bytes
     """A file with the whole answer, of which clients may read ranges; of a large one its pieces. Errors as `pieces`."""
     found = pieces(answer, format)
     try:
-        with NamedTemporaryFile(prefix="sdc-answer-", delete=False) as file:
+        with NamedTemporaryFile(prefix=f"{TEMPORARY}{os.getpid()}-", delete=False) as file:
             kept = AnswerFile(file.name)
             for piece in found:
                 file.write(piece)
@@ -163,6 +168,17 @@ def written(answer: Answer, format: AnswerFormat) -> AnswerFile | Iterator[bytes
         return kept
     except OSError:  # the disk is full
         return pieces(answer, format)
+
+
+def remove_left_files() -> None:
+    """Remove the files of this user's servers on this machine that were killed."""
+    for path in Path(gettempdir()).glob("sdc-answer-*"):
+        process = path.name.removeprefix(TEMPORARY).partition("-")[0]
+        # it may be gone meanwhile, or be another user's
+        with suppress(OSError):
+            is_left = process.isdecimal() and len(process) < 10 and not psutil.pid_exists(int(process))
+            if is_left and path.lstat().st_uid == os.getuid():
+                path.unlink()
 
 
 def _read(file: BinaryIO) -> Iterator[bytes]:

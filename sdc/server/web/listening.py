@@ -24,6 +24,7 @@ from sdc.paths import require_own
 from sdc.server.service.prepare import folder_of, server_of
 from sdc.server.service.service import open_service
 from sdc.server.web.access import access_to, announce_expiry, new_keys, utc_now
+from sdc.server.web.answers import remove_left_files
 from sdc.server.web.app import create_app
 from sdc.server.web.connections import Connections, connection_class, room_for
 from sdc.server.web.gateway import LOCAL_HOSTS
@@ -152,6 +153,7 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     `open_service`; ConfigError where the port is taken or the address is not this machine's own.
     """
     settings, folder = server_of(build), folder_of(build).path
+    remove_left_files()
     complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), PROBLEM)
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
         access = access_to(service.log, settings)

@@ -261,8 +261,8 @@ class _Pages:
             return None
 
     def all_requests(self, request: Request, rows: Rows = ROWS) -> Response:
-        found = [self.service.explained(r.number) for r in self.service.requests(None, rows)]
-        return self.page(request, "operator_requests", rows=list(filter(None, found)), limit=rows, most=MOST_ROWS)
+        found = self.service.all_explained(rows)
+        return self.page(request, "operator_requests", rows=found, limit=rows, most=MOST_ROWS)
 
     def explained(self, request: Request, number: int) -> Response:
         one = self.service.explained(number, finds=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import io
+import os
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import Future
 from dataclasses import replace
@@ -254,6 +257,19 @@ def test_answers_in_files_go_away(client: TestClient) -> None:
     del kept
     gc.collect()
     assert set(Path(tempfile.gettempdir()).glob("sdc-answer-of-*")) - there == set()
+
+
+def test_files_of_killed_servers_go_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "gettempdir", lambda: str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left, own = (tmp_path / f"{answers.TEMPORARY}{number}-x" for number in (ended.pid, os.getpid()))
+    others = [tmp_path / f"sdc-answer-{name}" for name in ("another-host-1-x", "x", f"another-{ended.pid}-x")]
+    for path in (left, own, *others):
+        path.touch()
+    (folder := tmp_path / f"{answers.TEMPORARY}{ended.pid}-folder").mkdir()
+    answers.remove_left_files()
+    assert {*tmp_path.iterdir()} == {own, *others, folder}
 
 
 def test_addresses_without_a_star(client: TestClient) -> None:

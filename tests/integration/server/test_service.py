@@ -297,13 +297,23 @@ def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_th
         pass
 
 
-def test_an_operator_sees_the_cell_of_what_was_known_before(czech: Table, tmp_path: Path) -> None:
+def test_an_operator_sees_the_cell_of_what_was_known_before(
+    czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The refusal looks at nothing, so the history has no cell; it is found when somebody asks for it."""
     service = open_service(czech, tmp_path)
     try:
         assert service.ask(0b111111, "ada").result(600).decision == "refused"
         (request,) = service.requests()
         before, found = service.explained(request.number), service.explained(request.number, finds=True)
+        for other in (0b1, 0b111111, 0b110011):
+            service.ask(other, "bob").result(600)
+        alone, read, looks = [service.explained(r.number) for r in service.requests()], service.log.history.entries, []
+        monkeypatch.setattr(
+            service.log.history, "entries", lambda after, **how: looks.append(how) or read(after, **how)
+        )
+        assert service.all_explained(9) == alone
+        assert [how["kinds"] for how in looks if how] == [[DECISION]]
         service.schema = Schema(tuple(Variable(f"V{k}", ("yes",)) for k in range(21)))
         with pytest.raises(ReleaseError, match="has 21 variables, effects are shown of at most 20; look"):
             service.effect(0b11)
