@@ -70,7 +70,7 @@ def record_blocks(audit: AuditEvidence) -> Iterator[Block]:
     yield ListBlock("variables", "Variables and categories", _VARIABLES, list(_variables(audit)))
     yield ListBlock("settings", "All settings", "Section | Setting | Value", list(_settings(audit)))
     if audit.known.zeros:
-        patterns = [(shorten(one, 200),) for one in audit.known.zeros.labels(audit.table.schema)[:MOST_PATTERNS]]
+        patterns = [(shorten(one, 200),) for one in audit.known.zeros.labels(audit.schema)[:MOST_PATTERNS]]
         total = len(audit.known.zeros.patterns)
         title = f"Structural zeros: patterns that everybody knows to be impossible, {total:,} in all"
         yield ListBlock("structural-zeros", title, "Pattern", patterns, total, "table/")
@@ -99,7 +99,7 @@ _VARIABLES = "Variable | Label | #Categories | "
 
 def _variables(audit: AuditEvidence) -> Iterator[tuple[Cell, ...]]:
     """Every variable with its first categories, by their labels where the config has some."""
-    for variable in audit.table.schema.restrict(st.members(audit.variables)).variables:
+    for variable in audit.schema.restrict(st.members(audit.variables)).variables:
         called = audit.config.labels.variables.get(variable.name)
         labels: Mapping[str, str] = called.categories if called else {}
         total = len(variable.categories)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.public.earlier import Provenance
@@ -99,6 +100,16 @@ class AuditEvidence:
             settings["published before"] = {f"{number}": source for number, source in enumerate(published, start=1)}
         return {name: section for name, section in settings.items() if section is not None}
 
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def label(self, subtable: SubTable) -> str:
+        return st.label(subtable, self.schema)
+
+    def labels(self, subtables: Iterable[SubTable]) -> list[str]:
+        return [self.label(one) for one in subtables]
+
     @cached_property
     def hidden(self) -> SubTable:
         """The levels that were added to the table and are not published with what was found."""
@@ -106,8 +117,7 @@ class AuditEvidence:
 
     @property
     def threshold(self) -> float:
-        """The threshold of the probabilities that identify a cell, and disclose a group's categories; with "
-        "posteriors."""
+        """The threshold of the probabilities that identify a cell, and disclose a group's categories."""
         return self.config.posterior.threshold if self.config.posterior else 0.0
 
     @cached_property
@@ -123,17 +133,12 @@ class AuditEvidence:
     @cached_property
     def sub_tables(self) -> int:
         """How many sub-tables go out, without the grand total."""
-        return self.published.sub_tables(self.table.schema)
-
-    @property
-    def sub_tables_with_total(self) -> int:
-        """The same with the grand total."""
-        return self.sub_tables + 1
+        return self.published.sub_tables(self.schema)
 
     @property
     def variables(self) -> SubTable:
         """The table's own, without the hidden ones."""
-        return st.full(len(self.table.schema)) & ~self.hidden
+        return st.full(len(self.schema)) & ~self.hidden
 
     @cached_property
     def everything(self) -> Release:
@@ -143,7 +148,7 @@ class AuditEvidence:
     @cached_property
     def possible(self) -> int:
         """How many sub-tables the query space has, the grand total included."""
-        return self.everything.sub_tables_with_total(self.table.schema)
+        return self.everything.sub_tables_with_total(self.schema)
 
     @property
     def has_counts(self) -> bool:

@@ -215,6 +215,7 @@ def _spread(colours: Sequence[str], wanted: int) -> list[str]:
 
 
 MOST_SQUARES = 400
+LEFT, WIDE, PITCH = 112.0, 544.0, 26.0  # of bars
 
 
 def legend(scale: Scale) -> Markup:
@@ -242,161 +243,142 @@ def legend(scale: Scale) -> Markup:
     )
 
 
-def lattice(
-    levels: Sequence[Level], dangerous: ByDimension, release: Release | None, schema: Schema, scale: Scale
-) -> Markup:
-    """Squares while every one can be seen, bars beyond."""
-    draw = lattice_squares if sum(len(level) for level in levels) <= MOST_SQUARES else lattice_bars
-    return draw(levels, dangerous, release, schema, scale)
+@dataclass(frozen=True)
+class Lattice:
+    """Critical widths of sub-tables by dimension; what is not in the release, if there is one, is marked."""
 
+    levels: Sequence[Level]
+    dangerous: ByDimension
+    release: Release | None
+    schema: Schema
+    scale: Scale
 
-def lattice_squares(
-    levels: Sequence[Level], dangerous: ByDimension, release: Release | None, schema: Schema, scale: Scale
-) -> Markup:
-    """One square a sub-table, one row a dimension; crossed where there is a release that does not have it."""
-    # the widest row decides: all squares have one size, so that rows can be compared
-    pitch = min(52.0, (PAGE - 130) / max(len(level) for level in levels))
-    size = pitch - (10 if pitch >= 30 else 2)
-    row = size + (46 if pitch >= 30 else 24)
-    middle = 60 + (PAGE - 60) / 2
+    @property
+    def drawn(self) -> Markup:
+        """Squares while every one can be seen, bars beyond."""
+        return self.squares() if sum(map(len, self.levels)) <= MOST_SQUARES else self._bars()
 
-    def place(k: int, rank: int) -> tuple[float, float]:
-        return middle + (rank - len(levels[k]) / 2) * pitch, 8 + k * row
+    def squares(self) -> Markup:
+        """One square a sub-table, one row a dimension; crossed where there is a release that does not have it."""
+        # the widest row decides: all squares have one size, so that rows can be compared
+        pitch = min(52.0, (PAGE - 130) / max(map(len, self.levels)))
+        size = pitch - (10 if pitch >= 30 else 2)
+        row = size + (46 if pitch >= 30 else 24)
+        middle = 60 + (PAGE - 60) / 2
 
-    framed = {subtable for level in dangerous.levels for subtable in level.least.tolist()}
-    parts = [_chain_of_squares(levels, chain, place, size, schema) for chain in dangerous.chains]
-    for k, level in enumerate(levels):
-        parts.append(svg.text(0, 8 + k * row + size / 2 + 4, _dimension(level.dimension), class_="t strong"))
-        pairs = zip(level.sub_tables.tolist(), level.widths.tolist(), strict=True)
-        for rank, (subtable, width) in enumerate(pairs):
-            released = None if release is None else subtable in release
-            parts += _square(subtable, width, place(k, rank), size, released, subtable in framed, schema, scale)
-    crosses = "" if release is None else "a cross marks a sub-table that is not released, "
-    return svg.figure(
-        "lattice",
-        PAGE,
-        len(levels) * row + 4,
-        "Critical widths on the lattice of sub-tables",
-        "One square a sub-table, one row a dimension, narrowest critical width first. The number is the critical "
-        f"width, {crosses}a thick frame marks the most dangerous sub-tables of a dimension, and a line joins those "
-        "that contain the next one.",
-        parts,
-    )
+        def place(k: int, rank: int) -> tuple[float, float]:
+            return middle + (rank - len(self.levels[k]) / 2) * pitch, 8 + k * row
 
+        framed = {subtable for level in self.dangerous.levels for subtable in level.least.tolist()}
+        parts = [self._chain_of_squares(chain, place, size) for chain in self.dangerous.chains]
+        for k, level in enumerate(self.levels):
+            parts.append(svg.text(0, 8 + k * row + size / 2 + 4, _dimension(level.dimension), class_="t strong"))
+            pairs = zip(level.sub_tables.tolist(), level.widths.tolist(), strict=True)
+            for rank, (subtable, width) in enumerate(pairs):
+                parts += self._square(subtable, width, place(k, rank), size, subtable in framed)
+        crosses = "" if self.release is None else "a cross marks a sub-table that is not released, "
+        return svg.figure(
+            "lattice",
+            PAGE,
+            len(self.levels) * row + 4,
+            "Critical widths on the lattice of sub-tables",
+            "One square a sub-table, one row a dimension, narrowest critical width first. The number is the critical "
+            f"width, {crosses}a thick frame marks the most dangerous sub-tables of a dimension, and a line joins those "
+            "that contain the next one.",
+            parts,
+        )
 
-def _chain_of_squares(
-    levels: Sequence[Level],
-    chain: Sequence[SubTable],
-    place: Callable[[int, int], tuple[float, float]],
-    size: float,
-    schema: Schema,
-) -> Markup:
-    rows = {level.dimension: k for k, level in enumerate(levels)}
-    points = []
-    for subtable in chain:
-        k = rows[st.ways(subtable, schema)]
-        x, y = place(k, levels[k].rank(subtable))
-        points += [(x + size / 2, y), (x + size / 2, y + size + (19 if _below(subtable, schema, size) else 0))]
-    # down to the top of the last square, and not through it
-    return svg.path(points[:-1], "chain")
+    def _chain_of_squares(
+        self, chain: Sequence[SubTable], place: Callable[[int, int], tuple[float, float]], size: float
+    ) -> Markup:
+        rows, points = {level.dimension: k for k, level in enumerate(self.levels)}, []
+        for subtable in chain:
+            k = rows[st.ways(subtable, self.schema)]
+            x, y = place(k, self.levels[k].rank(subtable))
+            points += [(x + size / 2, y), (x + size / 2, y + size + (19 if self._below(subtable, size) else 0))]
+        # down to the top of the last square, and not through it
+        return svg.path(points[:-1], "chain")
 
+    def _square(
+        self, subtable: SubTable, width: int, corner: tuple[float, float], size: float, framed: bool
+    ) -> Iterator[Markup]:
+        x, y = corner
+        colour = self.scale.colour(width)
+        ink, released = ink_on(colour), None if self.release is None else subtable in self.release
+        state = "" if released is None else ", released" if released else ", not released"
+        title = f"{st.label(subtable, self.schema)}: critical width {width:,}{state}"
+        yield svg.box(x, y, size, size, colour, title, class_="framed" if framed else "edge")
+        if released is False:
+            # in the corner, beside the number; over the whole square where that is too small to have one
+            a, b = (x + size - 11, y + 3) if size >= 20 else (x + 1, y + 1)
+            reach = 8.0 if size >= 20 else size - 2
+            cross = f"M{a:.1f} {b:.1f}l{reach:.1f} {reach:.1f}m0 {-reach:.1f}l{-reach:.1f} {reach:.1f}"
+            yield svg.element("path", d=cross, stroke=ink, class_="cross")
+        if size < 20:
+            return
+        digits = short(width)
+        class_ = f"t number {'small' if len(digits) > 4 else ''} {'light' if ink == LIGHT_INK else ''}"
+        yield svg.text(x + size / 2, y + size / 2 + 6, digits, class_, anchor="middle")
+        class_ = "t halo strong" if framed else "t halo"
+        yield svg.text(x + size / 2, y + size + 13, self._below(subtable, size), class_, anchor="middle")
 
-def _square(
-    subtable: SubTable,
-    width: int,
-    corner: tuple[float, float],
-    size: float,
-    released: bool | None,
-    framed: bool,
-    schema: Schema,
-    scale: Scale,
-) -> Iterator[Markup]:
-    x, y = corner
-    colour = scale.colour(width)
-    ink = ink_on(colour)
-    name = st.label(subtable, schema)
-    state = "" if released is None else ", released" if released else ", not released"
-    title = f"{name}: critical width {width:,}{state}"
-    yield svg.box(x, y, size, size, colour, title, class_="framed" if framed else "edge")
-    if released is False:
-        # in the corner, beside the number; over the whole square where that is too small to have one
-        a, b = (x + size - 11, y + 3) if size >= 20 else (x + 1, y + 1)
-        reach = 8.0 if size >= 20 else size - 2
-        cross = f"M{a:.1f} {b:.1f}l{reach:.1f} {reach:.1f}m0 {-reach:.1f}l{-reach:.1f} {reach:.1f}"
-        yield svg.element("path", d=cross, stroke=ink, class_="cross")
-    if size < 20:
-        return
-    digits = short(width)
-    class_ = f"t number {'small' if len(digits) > 4 else ''} {'light' if ink == LIGHT_INK else ''}"
-    yield svg.text(x + size / 2, y + size / 2 + 6, digits, class_, anchor="middle")
-    class_ = "t halo strong" if framed else "t halo"
-    yield svg.text(x + size / 2, y + size + 13, _below(subtable, schema, size), class_, anchor="middle")
+    def _below(self, subtable: SubTable, size: float) -> str:
+        """The label under a square: `ABC` for names of one letter, nothing where it would not fit."""
+        name = letters(subtable, self.schema)
+        return name if size >= 20 and len(name) * 6.4 <= size + 10 else ""
 
+    def _bars(self) -> Markup:
+        """One bar a dimension: its listed sub-tables sorted by critical width, as shares of the colour classes."""
+        release = self.release
+        names = ("sub-tables", "" if release is None else "released", "narrowest", "median", "widest")
+        columns = [(LEFT + WIDE + at, name) for at, name in zip((118, 206, 288, 364, 440), names, strict=True)]
+        parts = [svg.text(LEFT, 12, "narrowest critical width first →")]
+        parts += [svg.text(x, 12, name, class_="t strong", anchor="end") for x, name in columns]
+        released = None if release is None else release.by_dimension(self.schema)
+        for k, level in enumerate(self.levels):
+            y, d, listed = 22 + k * PITCH, level.dimension, f"{len(level):,}"
+            parts.append(svg.text(0, y + 14, _dimension(d), class_="t strong"))
+            parts += self._shares(level, y)
+            figures = [listed if level.is_complete else f"{listed} of {short(level.possible)}"]
+            figures += ["" if released is None else short(sum(released[d : d + 1]))]
+            figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
+            parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
+        # last, so that the frames lie over the bars
+        parts += self._frames()
+        return svg.figure(
+            "lattice",
+            PAGE,
+            26 + len(self.levels) * PITCH,
+            "Critical widths of the sub-tables by dimension",
+            "One bar a dimension; each colour takes the share of the sub-tables whose critical width is in its class. "
+            "A thick frame is around the most dangerous ones of a dimension, and a line joins frames where one "
+            "contains the next.",
+            parts,
+        )
 
-def _below(subtable: SubTable, schema: Schema, size: float) -> str:
-    """The label under a square: `ABC` for names of one letter, nothing where it would not fit."""
-    name = letters(subtable, schema)
-    return name if size >= 20 and len(name) * 6.4 <= size + 10 else ""
+    def _shares(self, level: Level, y: float) -> Iterator[Markup]:
+        starts, scale = np.searchsorted(level.widths, self.scale.edges), self.scale
+        ends = [*starts[1:].tolist(), len(level)]
+        for start, end, colour, label in zip(starts.tolist(), ends, scale.colours, scale.labels, strict=True):
+            if end > start:
+                title = f"{_dimension(level.dimension)}: {end - start:,} with critical width {label}"
+                x, w = LEFT + WIDE * start / len(level), WIDE * (end - start) / len(level)
+                yield svg.box(x, y, max(w, 1.0), 20, colour, title, class_="edge")
 
-
-def lattice_bars(
-    levels: Sequence[Level], dangerous: ByDimension, release: Release | None, schema: Schema, scale: Scale
-) -> Markup:
-    """One bar a dimension: its listed sub-tables sorted by critical width, as shares of the colour classes."""
-    left, wide, pitch = 112.0, 544.0, 26.0
-    names = ("sub-tables", "" if release is None else "released", "narrowest", "median", "widest")
-    columns = [(left + wide + at, name) for at, name in zip((118, 206, 288, 364, 440), names, strict=True)]
-    parts = [svg.text(left, 12, "narrowest critical width first →")]
-    parts += [svg.text(x, 12, name, class_="t strong", anchor="end") for x, name in columns]
-    released = None if release is None else release.by_dimension(schema)
-    for k, level in enumerate(levels):
-        y = 22 + k * pitch
-        parts.append(svg.text(0, y + 14, _dimension(level.dimension), class_="t strong"))
-        parts += _shares(level, scale, left, wide, y)
-        of_release = "" if released is None else short(_at(released, level.dimension))
-        figures = [_of(len(level), level.possible), of_release]
-        figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
-        parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
-    # last, so that the frames lie over the bars
-    parts += _frames(levels, dangerous, left, wide, pitch)
-    return svg.figure(
-        "lattice",
-        PAGE,
-        26 + len(levels) * pitch,
-        "Critical widths of the sub-tables by dimension",
-        "One bar a dimension; each colour takes the share of the sub-tables whose critical width is in its class. A "
-        "thick frame is around the most dangerous ones of a dimension, and a line joins frames where one contains the "
-        "next.",
-        parts,
-    )
-
-
-def _shares(level: Level, scale: Scale, left: float, wide: float, y: float) -> Iterator[Markup]:
-    starts = np.searchsorted(level.widths, scale.edges)
-    ends = [*starts[1:].tolist(), len(level)]
-    for start, end, colour, label in zip(starts.tolist(), ends, scale.colours, scale.labels, strict=True):
-        if end > start:
-            title = f"{_dimension(level.dimension)}: {end - start:,} with critical width {label}"
-            x, w = left + wide * start / len(level), wide * (end - start) / len(level)
-            yield svg.box(x, y, max(w, 1.0), 20, colour, title, class_="edge")
-
-
-def _frames(
-    levels: Sequence[Level], dangerous: ByDimension, left: float, wide: float, pitch: float
-) -> Iterator[Markup]:
-    """Around the most dangerous sub-tables of each dimension, with a line along each chain."""
-    tops = {level.dimension: 22 + k * pitch for k, level in enumerate(levels)}
-    rest = iter(dangerous.levels)
-    for chain in dangerous.chains:
-        frames = []
-        for level in islice(rest, len(chain)):
-            words = f"{_dimension(level.dimension)}: {len(level.least):,} with critical width {level.widths[0]:,}"
-            frames.append((words, wide * len(level.least) / len(level), tops[level.dimension]))
-            yield svg.box(left, frames[-1][2], max(frames[-1][1], 2.0), 20, "none", class_="framed")
-        yield svg.path([(left + share / 2, y + 10) for _, share, y in frames], "chain")
-        for words, share, y in frames:
-            title = svg.element("title", words)
-            yield svg.element("circle", title, cx=left + share / 2, cy=y + 10, r=4.5, class_="dot")
+    def _frames(self) -> Iterator[Markup]:
+        """Around the most dangerous sub-tables of each dimension, with a line along each chain."""
+        tops = {level.dimension: 22 + k * PITCH for k, level in enumerate(self.levels)}
+        rest = iter(self.dangerous.levels)
+        for chain in self.dangerous.chains:
+            frames = []
+            for level in islice(rest, len(chain)):
+                words = f"{_dimension(level.dimension)}: {len(level.least):,} with critical width {level.widths[0]:,}"
+                frames.append((words, WIDE * len(level.least) / len(level), tops[level.dimension]))
+                yield svg.box(LEFT, frames[-1][2], max(frames[-1][1], 2.0), 20, "none", class_="framed")
+            yield svg.path([(LEFT + share / 2, y + 10) for _, share, y in frames], "chain")
+            for words, share, y in frames:
+                title = svg.element("title", words)
+                yield svg.element("circle", title, cx=LEFT + share / 2, cy=y + 10, r=4.5, class_="dot")
 
 
 def exposed_cells(bounds: CellBounds, criteria: Criteria, schema: Schema) -> Markup:
@@ -459,11 +441,3 @@ def _axis_end(bounds: CellBounds, min_width: int) -> int:
 
 def _dimension(d: int) -> str:
     return f"dimension {d}"
-
-
-def _at(by_dimension: Sequence[int], dimension: int) -> int:
-    return by_dimension[dimension] if dimension < len(by_dimension) else 0
-
-
-def _of(listed: int, possible: int) -> str:
-    return f"{listed:,}" if listed == possible else f"{listed:,} of {short(possible)}"

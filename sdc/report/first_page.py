@@ -54,7 +54,7 @@ def facts(audit: AuditEvidence, done: str, tables: list[PublishedTable]) -> list
 
 
 def _data(audit: AuditEvidence) -> str:
-    own = audit.table.schema.restrict(st.members(audit.variables))
+    own = audit.schema.restrict(st.members(audit.variables))
     words = [
         f"{number(audit.table.total)} records on {len(own)} variables; {number(own.cells)} cells, "
         f"{number(len(audit.table))} of them not zero."
@@ -110,11 +110,11 @@ def _published(audit: AuditEvidence, tables: list[PublishedTable]) -> str:
     exact = "as exact counts, without noise or suppression"
     if not audit.has_counts:
         exact = "with totals of weights and no count, though all is judged as if counts were published"
-    by_dimension = enumerate(audit.published.by_dimension(audit.table.schema))
+    by_dimension = enumerate(audit.published.by_dimension(audit.schema))
     counted = ", ".join(f"{n:,} of dimension {d}" for d, n in by_dimension if d and n)
     return (
         f"{audit.sub_tables:,} sub-tables without the grand total, "
-        f"{audit.sub_tables_with_total:,} of {audit.possible:,} with it; by number of variables: {counted or 'none'}. "
+        f"{audit.sub_tables + 1:,} of {audit.possible:,} with it; by number of variables: {counted or 'none'}. "
         f"They are {many(len(tables), 'table')} and everything within, {exact}. {audit.found.share_of_best}"
     ).rstrip()
 
@@ -138,7 +138,7 @@ def _visible(tables: list[PublishedTable], small_count: int) -> str:
 
 def _changed(audit: AuditEvidence) -> str:
     """Suppressed, rounded and recoded tables."""
-    schema, words = audit.table.schema, list[str]()
+    schema, words = audit.schema, list[str]()
     suppressed = [part for part in audit.found.suppressed_tables.tables if not part.base]
     if suppressed:
         hidden = sum(len(part.suppressed) for part in suppressed)
@@ -166,7 +166,7 @@ def _hidden(shares: list[float]) -> str:
 
 def _weighted(audit: AuditEvidence, done: str) -> str:
     """How many tables have published totals of weights, and how many have none."""
-    found, totals, schema = audit.weighted, audit.config.totals, audit.table.schema
+    found, totals, schema = audit.weighted, audit.config.totals, audit.schema
     if found is None or totals is None:
         return ""
     would = "are" if done == "released" else "would be"
@@ -196,7 +196,7 @@ def _required(audit: AuditEvidence, done: str) -> str:
         f"published{part}."
     ]
     refused = required.refused[:MOST_REQUIRED]
-    words += [because(st.label(t, audit.table.schema), required.why(t)) for t in refused]
+    words += [because(audit.label(t), required.why(t)) for t in refused]
     more = len(required.refused) - MOST_REQUIRED
     return " ".join([*words, *[f"{more:,} more are refused, see search/search.json."] * (more > 0)])
 
@@ -292,7 +292,7 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
         "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
         "compute everything that follows from them."
     )
-    yield from levels(audit.table.schema)
+    yield from levels(audit.schema)
     if audit.known.zeros:
         patterns = many(len(audit.known.zeros.patterns), "pattern")
         yield f"Knows {patterns} of impossible cells, which the config names."
@@ -311,7 +311,7 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "more from what was left out."
         )
     if audit.config.release.reveal_suppressed:
-        shown = [fact.label(audit.table.schema) for fact in audit.known.published if fact.view in audit.published]
+        shown = [fact.label(audit.schema) for fact in audit.known.published if fact.view in audit.published]
         yield (
             "May learn all counts that earlier publications suppressed, by release.reveal_suppressed: "
             f"{', '.join(shown) or 'no such table'} is whole in this release."

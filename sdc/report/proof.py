@@ -12,7 +12,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import many
 from sdc.report import figures
-from sdc.report.blocks import Block, FigureBlock, ListBlock, TextBlock, interval, pairs
+from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, interval, pairs
 from sdc.report.evidence import AuditEvidence
 from sdc.report.figures import Scale
 from sdc.risk.criteria import Criteria
@@ -21,6 +21,7 @@ from sdc.risk.verdict import Policy, Verdict
 # what the assessment says, and what the listed bounds say: bounds may show less than was found for a refusal, and more
 # than was found for an open question, but never less than a claim of safety
 CLAIMS = {(True, True), (False, False), (False, None), (None, None), (None, True)}
+_SAID = {True: "releasable", False: "not releasable", None: "undecided"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def verdict(audit: AuditEvidence) -> Opinion:
 def checks(audit: AuditEvidence) -> Iterator[Check]:
     """The claims of the assessment against the table, the bounds and the critical widths."""
     rows = audit.table.at_risk(audit.small_count)
-    yield Check(f"The bounds are of exactly the {_cells(len(rows))} at risk in the table.", _same_cells(audit))
+    yield Check(f"The bounds are of exactly the {many(len(rows), 'cell')} at risk in the table.", _same_cells(audit))
     agreed = audit.assessment.at_risk_cells == len(rows)
     yield Check(f"The assessment is of as many at-risk cells: {audit.assessment.at_risk_cells:,}.", agreed)
     required = audit.assessment.min_width_required
@@ -66,11 +67,11 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
         text = f"The min width over the listed bounds, {width_of(low, high)}, agrees with the assessment's."
         # both contain the sharp minimum width, so they must meet
         yield Check(text, max(low, claimed[0]) <= min(high, claimed[1]))
-    again = _answer(audit)
-    text = f"Decided once more from the listed bounds: {_said(again)}; the assessment says {_said(_claim(audit))}."
-    yield Check(text, (_claim(audit), again) in CLAIMS)
+    again, claim = _answer(audit), audit.assessment.releasable
+    text = f"Decided once more from the listed bounds: {_SAID[again]}; the assessment says {_SAID[claim]}."
+    yield Check(text, (claim, again) in CLAIMS)
     if (sharpness := audit.assessment.sharpness) is not None:
-        sharp = _cells(int(bounds.exact.sum()))
+        sharp = many(int(bounds.exact.sum()), "cell")
         text = f"The listed bounds of {sharp} are sharp; the assessment says {sharpness.sharp:,}."
         yield Check(text, sharpness.sharp == bounds.exact.sum() and sharpness.cells == len(bounds))
     yield from _width_check(audit)
@@ -78,23 +79,19 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
         public = audit.known.plus(audit.found.release).plus_facts(audit.found.suppressed_tables.facts)
         kept = audit.criteria.broken(audit.table, public) is None
         text = "Every sub-table that is public, whole or with suppressed cells, keeps the rules on what is published."
-        yield Check(text, kept == (audit.assessment.broken is None) and (kept or _claim(audit) is False))
+        yield Check(text, kept == (audit.assessment.broken is None) and (kept or claim is False))
 
 
 def _width_check(audit: AuditEvidence) -> Iterator[Check]:
     """With every one-way sub-table released, a released T gives widths of at most w*(T)."""
-    if audit.found.release.variables != st.full(len(audit.table.schema)):
+    if audit.found.release.variables != st.full(len(audit.schema)):
         return
     listed, required = audit.widths.by_sub_table(), audit.min_width
     # not listed says that it is too narrow where all that reach what is required are listed, else nothing
     unlisted = audit.widths.floor - 1 if audit.widths.has_all(required) else required
     enough = audit.criteria.width.is_wide(min(listed.get(s, unlisted) for s in audit.found.release.frontier))
     text = f"No sub-table of the released frontier has a critical width below the required {required:,}."
-    yield Check(text, enough or _claim(audit) is not True)
-
-
-def _claim(audit: AuditEvidence) -> bool | None:
-    return audit.assessment.releasable
+    yield Check(text, enough or audit.assessment.releasable is not True)
 
 
 def _answer(audit: AuditEvidence) -> bool | None:
@@ -137,23 +134,15 @@ def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[str]:
             "" if part is None else f", and {part.unproven:,} of {many(part.cells, 'small cell')} of suppressed tables"
         )
         yield (
-            "This build accepts undecided cells (risk.accept_undecided). "
-            f"{found.undecided_cells:,} of {_cells(found.at_risk_cells)} at risk rest on no proof{small}. Without that "
-            "setting a release is proved."
+            f"This build accepts undecided cells (risk.accept_undecided). {found.undecided_cells:,} of "
+            f"{many(found.at_risk_cells, 'cell')} at risk rest on no proof{small}. Without that setting a release is "
+            "proved."
         )
     yield from (one.warning for one in audit.found.suppressed if one.warning)
 
 
 def width_of(low: int, high: int) -> str:
     return f"exactly {low:,}" if low == high else f"at least {low:,} and at most {high:,}"
-
-
-def _cells(number: int) -> str:
-    return many(number, "cell")
-
-
-def _said(answer: bool | None) -> str:
-    return {True: "releasable", False: "not releasable", None: "undecided"}[answer]
 
 
 MOST_WITNESSES, MOST_DRAWN, MOST_CELLS, MOST_CATEGORIES = 20, 60, 500, 12_000
@@ -167,7 +156,7 @@ def blocks(audit: AuditEvidence, checks: tuple[Check, ...]) -> Iterator[Block]:
     rows = [("● holds" if check.holds else "✕ fails", check.text) for check in checks]
     title = "Checks of the evidence, made when this page was written"
     yield ListBlock("checks", title, "Result | Check", rows, is_open=True)
-    bounds, schema = audit.bounds, audit.table.schema
+    bounds, schema = audit.bounds, audit.schema
     if witnesses := audit.assessment.witnesses:
         named = [
             (pairs(w.cell, schema), w.count, interval(w.outer), interval(w.inner), w.method)
@@ -218,29 +207,18 @@ def _widths(audit: AuditEvidence) -> ListBlock:
 
 def _cell_rows(bounds: CellBounds, audit: AuditEvidence) -> ListBlock:
     """The first of the bounds, which are by exposure."""
-    schema = audit.table.schema
+    schema = audit.schema
     shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(schema.axes))))
     states, own = audit.criteria.width.verdicts(shown), kinds(shown, audit.criteria)
-    rows = [
-        (
-            f"{k + 1}",
-            pairs(shown.cells[k].tolist(), schema),
-            int(shown.counts[k]),
-            interval(shown.outer[k].tolist()),
-            interval(shown.inner[k].tolist()),
-            _width(int(shown.inner_width[k]), int(shown.outer_width[k])),
-            KINDS[own[k]],
-            STATES[Verdict(states[k])],
-        )
-        for k in range(len(shown))
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for k in range(len(shown)):
+        ends = (interval(found[k].tolist()) for found in (shown.outer, shown.inner))
+        low, high = int(shown.inner_width[k]), int(shown.outer_width[k])
+        width = f"{low:,}" if low == high else f"{low:,} to {high:,}"  # the bounds leave it open
+        cell = pairs(shown.cells[k].tolist(), schema), int(shown.counts[k])
+        rows.append((f"{k + 1}", *cell, *ends, width, KINDS[own[k]], STATES[Verdict(states[k])]))
     columns = f"#No. | Cell | #Count | #Outer | #Inner | #Width | Kind | Against {audit.min_width:,}"
     return ListBlock("cells", "Most exposed cells", columns, rows, len(audit.bounds), FOLDER)
-
-
-def _width(low: int, high: int) -> str:
-    """`9`, or `3 to 9` where the bounds leave it open."""
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def by_exposure(bounds: CellBounds, criteria: Criteria, most: int | None = None) -> CellBounds:

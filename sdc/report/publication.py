@@ -23,6 +23,7 @@ from sdc.protect.one_table import least_suppressed
 from sdc.report import curve
 from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, amount, because, few, number, shorten
 from sdc.report.evidence import AuditEvidence
+from sdc.report.svg import share
 from sdc.search.curve import CurvePoint, LikelyPoint
 
 MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
@@ -48,7 +49,7 @@ def blocks(audit: AuditEvidence, tables: list[PublishedTable]) -> Iterator[Block
 
 def by_dimension(audit: AuditEvidence) -> list[tuple[str, int, int, str]]:
     """From the one-way sub-tables up; of many variables, what is above the release in one row."""
-    schema = audit.table.schema
+    schema = audit.schema
     possible, counts = audit.everything.by_dimension(schema), audit.published.by_dimension(schema)
     most = len(possible) - 1
     # of 63 variables most dimensions hold nothing that was released
@@ -58,13 +59,13 @@ def by_dimension(audit: AuditEvidence) -> list[tuple[str, int, int, str]]:
     if shown < most:
         found.append((f"{shown + 1} to {most}", sum(possible[shown + 1 :]), 0))
     found.append(("without the total", audit.possible - 1, audit.sub_tables))
-    found.append(("with the total", audit.possible, audit.sub_tables_with_total))
-    return [(*row, f"{100 * row[2] / row[1]:.1f} %") for row in found]
+    found.append(("with the total", audit.possible, audit.sub_tables + 1))
+    return [(*row, share(row[2], row[1])) for row in found]
 
 
 def frontier(audit: AuditEvidence, shows: Mapping[SubTable, PublishedTable]) -> list[tuple[Cell, ...]]:
     """The first of the released frontier, with its critical widths and what each table shows."""
-    known, schema = audit.widths.by_sub_table(), audit.table.schema
+    known, schema = audit.widths.by_sub_table(), audit.schema
     rows = list[tuple[Cell, ...]]()
     for t in audit.published.frontier[:MOST_FRONTIER]:
         # widths are those of a sub-table with its hidden levels
@@ -81,7 +82,7 @@ def frontier(audit: AuditEvidence, shows: Mapping[SubTable, PublishedTable]) -> 
 
 def _suppressed(audit: AuditEvidence) -> Iterator[Block]:
     """Suppressed cells of each table, and the largest of them with those that each protects."""
-    parts, schema = audit.found.suppressed_tables, audit.table.schema
+    parts, schema = audit.found.suppressed_tables, audit.schema
     known = audit.known.plus(audit.found.release).plus_facts(parts.facts)
     primary = audit.criteria.primary_cells(audit.table, known, parts.before(audit.known))
     kept = {view: places for view, _, places in primary.of_views(schema)}
@@ -95,8 +96,8 @@ def _suppressed(audit: AuditEvidence) -> Iterator[Block]:
         counts = audit.table.marginal(fact.view).count_at(fact.intervals.cells)
         small = int(((counts > 0) & (counts <= audit.criteria.primary_count)).sum())
         protected, label = kept.get(fact.view, np.zeros(0, np.int64)), st.label(fact.view, schema)
-        least, share = _least(audit, fact.view, protected), f"{100 * counts.sum() / audit.table.total:.1f} %"
-        numbers = len(counts), least, int(counts.sum()), share, int(counts.max()), small, small - len(protected)
+        least, part_of_all = _least(audit, fact.view, protected), share(counts.sum(), audit.table.total)
+        numbers = len(counts), least, int(counts.sum()), part_of_all, int(counts.max()), small, small - len(protected)
         rows.append((label, st.cells(fact.view, schema), *numbers))
         notes += [_as_before(audit, fact, label)]
         why = audit.found.required.why(fact.view) if audit.found.required else ""
@@ -119,7 +120,7 @@ def _suppressed(audit: AuditEvidence) -> Iterator[Block]:
 
 def _least(audit: AuditEvidence, view: SubTable, places: npt.NDArray[np.int64]) -> int:
     """How many cells of a sub-table have to be suppressed at least, given the other tables."""
-    schema, known = audit.table.schema, audit.known.plus(audit.found.release)
+    schema, known = audit.schema, audit.known.plus(audit.found.release)
     small = np.zeros(schema.restrict(st.members(view)).keys.sizes, np.bool_)
     small.reshape(-1)[places] = True
     axes = [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
@@ -131,7 +132,7 @@ def _as_before(audit: AuditEvidence, fact: Fact, label: str) -> str:
     if fact.view not in audit.again:
         return ""
     assert fact.intervals is not None
-    inside = audit.table.schema.restrict(st.members(fact.view))
+    inside = audit.schema.restrict(st.members(fact.view))
     before = np.isin(inside.keys.pack(fact.intervals.cells), audit.again[fact.view])
     new = fact.intervals.cells[~before]
     named = f": {few(list(map(inside.written, new)), MOST_NAMED)}" if len(new) else ""
@@ -143,18 +144,10 @@ def _as_before(audit: AuditEvidence, fact: Fact, label: str) -> str:
 
 def _recoded(audit: AuditEvidence) -> Iterator[Block]:
     """Tables with merged categories, and rounded ones."""
-    schema = audit.table.schema
+    schema, rows = audit.schema, list[tuple[Cell, ...]]()
     found = audit.origin.coarsened(audit.found.suppressed_required, audit.found.release, schema)
-    rows = [
-        (
-            st.label(view, schema),
-            st.label(coarser, schema),
-            st.cells(view, schema),
-            st.cells(coarser, schema),
-            f"{100 * _in_merged(audit, view, coarser):.1f} %",
-        )
-        for view, coarser in found.items()
-    ]
+    for both in found.items():
+        rows.append((*audit.labels(both), *(st.cells(one, schema) for one in both), share(_in_merged(audit, *both))))
     if rows:
         columns = "Table | Published as | #Cells | #Cells left | #Records in merged categories"
         yield ListBlock("coarsened", "Tables with merged categories", columns, rows, is_open=True)
@@ -168,7 +161,7 @@ def _recoded(audit: AuditEvidence) -> Iterator[Block]:
 
 def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
     """Which share of the records is in categories that were merged with others."""
-    levels = audit.table.schema.levels
+    levels = audit.schema.levels
     (level,) = st.members(levels.finest(coarser) & ~levels.finest(view))
     groups = levels.groups[level]
     records = audit.table.one_way()[levels.axis_of[level]]
@@ -177,7 +170,7 @@ def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float
 
 def rounded(audit: AuditEvidence) -> str:
     """Which tables are rounded, and what readers know of their counts."""
-    schema = audit.table.schema
+    schema = audit.schema
     words = [
         f"{part.label(schema)} is rounded: readers know that each of its counts"
         f"{''.join(f', its sums by {st.label(margin.view, schema)}' for margin in part.margins)} and its total became "
@@ -191,7 +184,7 @@ def rounded(audit: AuditEvidence) -> str:
 
 def _weighted(audit: AuditEvidence) -> Iterator[Block]:
     """Totals of weights that are published, and those that are not."""
-    found, totals, schema = audit.weighted, audit.config.totals, audit.table.schema
+    found, totals, schema = audit.weighted, audit.config.totals, audit.schema
     if found is None or totals is None:
         return
     rows = [(st.label(t, schema), "yes") for t in found.totals if t]
@@ -208,7 +201,7 @@ def before(audit: AuditEvidence) -> list[str]:
     """Earlier publications, which are judged together with this one."""
     if not audit.origin.sources:
         return []
-    schema, facts = audit.table.schema, audit.known.published
+    schema, facts = audit.schema, audit.known.published
     known = [element for element in audit.known.release.frontier if element]
     added = sum(schema.levels.finest(element) & audit.hidden > 0 for element in known)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)
@@ -226,7 +219,7 @@ def before(audit: AuditEvidence) -> list[str]:
 
 def both_editions(audit: AuditEvidence) -> list[str]:
     """Sub-tables of both editions; nothing if the one before has no whole table, or has levels of its own."""
-    schema, now = audit.table.schema, audit.published
+    schema, now = audit.schema, audit.published
     before = audit.known.release.sub_tables(schema)
     if not before or audit.hidden:
         return []

@@ -14,7 +14,6 @@ from sdc.intruder.chains import written_error, written_r_hat
 from sdc.intruder.guesses import Guesses, Score, mean_score
 from sdc.intruder.measures import log_probability_if_uniform
 from sdc.intruder.summary import Summary
-from sdc.model import subtable as st
 from sdc.report import svg
 from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, interval, pairs
 from sdc.report.evidence import AuditEvidence
@@ -38,7 +37,7 @@ def blocks(audit: AuditEvidence) -> Iterator[Block]:
 def _by_cell(audit: AuditEvidence, rows: npt.NDArray[np.int64]) -> Iterator[tuple[int, str, int, str]]:
     """Row, cell, count and outer bounds of at-risk cells."""
     for row in rows.tolist():
-        cell, count = pairs(audit.bounds.cells[row], audit.table.schema), int(audit.bounds.counts[row])
+        cell, count = pairs(audit.bounds.cells[row], audit.schema), int(audit.bounds.counts[row])
         yield row, cell, count, interval(audit.bounds.outer[row].tolist())
 
 
@@ -153,18 +152,10 @@ def _most_likely(audit: AuditEvidence, summary: Summary) -> Iterator[tuple[Cell,
     """Those whose true count is most probable, the wider first where it is as probable."""
     first = np.lexsort((-audit.bounds.outer_width, -summary.at_truth))[:MOST_CELLS]
     for row, cell, count, outer in _by_cell(audit, first):
-        group = st.label(int(audit.groups.sub_tables[row]), audit.table.schema) if audit.groups else ""
+        group = audit.label(int(audit.groups.sub_tables[row])) if audit.groups else ""
         likely, highest = int(summary.most_likely[row]), f"{summary.highest[row]:.4f}"
-        yield (
-            cell,
-            count,
-            outer,
-            f"{summary.at_truth[row]:.4f}",
-            likely,
-            highest,
-            f"{summary.disclosing[row]:.4f}",
-            group,
-        )
+        truth, disclosing = f"{summary.at_truth[row]:.4f}", f"{summary.disclosing[row]:.4f}"
+        yield cell, count, outer, truth, likely, highest, disclosing, group
 
 
 def _figure(audit: AuditEvidence, summary: Summary) -> Markup:
@@ -201,16 +192,11 @@ def _refusals(audit: AuditEvidence) -> Iterator[Block]:
     )
     widths = np.diff(found.left)[:, 0]
     first = np.lexsort((-found.at_truth, widths, widths - np.diff(found.possible)[:, 0]))[:MOST_CELLS]
-    rows = [
-        (
-            pairs(bounds.cells[row], audit.table.schema),
-            int(bounds.counts[row]),
-            interval(found.possible[row].tolist()),
-            interval(found.left[row].tolist()),
-            f"{found.at_truth[row]:.4f}",
-        )
-        for row in first
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for row in first:
+        possible, left = (interval(ends[row].tolist()) for ends in (found.possible, found.left))
+        cell = pairs(bounds.cells[row], audit.schema), int(bounds.counts[row])
+        rows.append((*cell, possible, left, f"{found.at_truth[row]:.4f}"))
     columns = "Cell | #Count | #Possible | #Left | #Probability, all left alike"
     yield ListBlock("refused", "Cells that refusals narrow most", columns, rows, len(bounds), "posterior/")
 
@@ -258,16 +244,10 @@ def _uniques(audit: AuditEvidence) -> Iterator[Block]:
     )
     outer = audit.bounds.outer[audit.bounds.counts == 1]  # both are in the order of the table's rows
     first = np.lexsort((outer[:, 1] - outer[:, 0], -found.alone))[:MOST_CELLS]
-    rows = [
-        (
-            pairs(found.cells[row], audit.table.schema),
-            interval(outer[row].tolist()),
-            f"{found.alone[row]:.4f}",
-            f"{found.matched[row]:.4f}",
-            f"{found.expected[row]:,.1f}",
-        )
-        for row in first
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for row in first:
+        chances = (f"{found.alone[row]:.4f}", f"{found.matched[row]:.4f}", f"{found.expected[row]:,.1f}")
+        rows.append((pairs(found.cells[row], audit.schema), interval(outer[row].tolist()), *chances))
     columns = "Cell | #Bounds | #Population unique | #Match is right | #Persons expected"
     yield ListBlock("unique-cells", "Sample uniques", columns, rows, len(found), "uniques/")
 

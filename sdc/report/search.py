@@ -15,9 +15,10 @@ from sdc.model.errors import many
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import figures
-from sdc.report.blocks import Block, FigureBlock, ListBlock, TextBlock, amount, few, interval, pairs, shorten
+from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, amount, few, interval, pairs, shorten
 from sdc.report.evidence import AuditEvidence
 from sdc.report.figures import ByDimension, Scale, letters, levels, most_dangerous, released
+from sdc.report.svg import share
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import MOST_BLOCKERS, blockers, near, tried
@@ -44,10 +45,8 @@ def blocks(audit: AuditEvidence) -> Iterator[Block]:
     yield from _simulated(audit)
     yield from _chains(audit.found.trace)
     if (graph := audit.found.graph) is not None:
-        related = within(graph, audit.found.release, audit.table.schema)
-        yield TextBlock(
-            f"Cliques of the decomposable graph: {graph.text(audit.table.schema)}. {related}", "independence"
-        )
+        related = within(graph, audit.found.release, audit.schema)
+        yield TextBlock(f"Cliques of the decomposable graph: {graph.text(audit.schema)}. {related}", "independence")
     if sentences := course(audit):
         treated = "treated as unsafe" if audit.policy is Policy.REFUSE else "accepted (risk.accept_undecided)"
         yield TextBlock(f"{' '.join(sentences)} An undecided evaluation is {treated}.", "course")
@@ -76,13 +75,8 @@ def _simulated(audit: AuditEvidence) -> Iterator[Block]:
         "simulated",
     )
     rows = [
-        (
-            shorten(st.label(step.added, audit.table.schema)),
-            step.length,
-            "accepted" if step.accepted else "refused",
-            step.breaking,
-        )
-        for step in steps[:MOST_ROWS]
+        (shorten(audit.label(one.added)), one.length, "accepted" if one.accepted else "refused", one.breaking)
+        for one in steps[:MOST_ROWS]
     ]
     columns = "Sub-table | #Released before | Decision | #Draws that would break the criterion"
     yield ListBlock("decisions", "Simulatable decisions", columns, rows, len(steps), FOLDER)
@@ -96,15 +90,9 @@ def _chains(trace: Sequence[TraceRow]) -> Iterator[Block]:
         return
     yield TextBlock(agreement(chains), "agreement")
     rows = [
-        (
-            f"{chain[-1].chain + 1}",
-            chain[-1].best_value,
-            _best(chain).step,
-            chain[-1].value,
-            chain[-1].step,
-            f"{100 * chain[-1].accepted / max(1, chain[-1].step):.1f} %",
-        )
+        (f"{n + 1}", end.best_value, _best(chain).step, end.value, end.step, share(end.accepted, max(1, end.step)))
         for chain in chains[:MOST_ROWS]
+        for n, end in [(chain[-1].chain, chain[-1])]
     ]
     columns = "#Chain | #Best utility | #Seen by step | #Utility at the end | #Steps | #Accepted"
     yield ListBlock("chains", "Annealing chains", columns, rows, len(chains), FOLDER)
@@ -152,26 +140,34 @@ def within(graph: DecomposableGraph, release: Release, schema: Schema) -> str:
 def course(audit: AuditEvidence) -> list[str]:
     """A sentence for each kind of evaluation, in the order in which they were made."""
     phases = dict.fromkeys(step.phase for step in audit.found.steps)
-    return [_COURSE[phase](audit, [step for step in audit.found.steps if step.phase == phase]) for phase in phases]
+    return [_phase(audit, phase, [step for step in audit.found.steps if step.phase == phase]) for phase in phases]
 
 
 def _passed(audit: AuditEvidence, step: SearchStep) -> bool:
     return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
 
 
-def _required(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
-    passed = sum(_passed(audit, step) for step in steps)
-    return f"The search made {many(len(steps), 'evaluation')} of required sub-tables, and accepted {passed:,}."
-
-
-def _everything(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
-    return f"It evaluated all {steps[0].length:,} candidates at once: {ANSWERS[steps[0].answer][2:]}."
-
-
-def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
-    start = "the release that annealing found"
-    if steps[0].phase == "growth":
-        start = "the grand total" if audit.found.required is None else "the required sub-tables"
+def _phase(audit: AuditEvidence, phase: str, steps: Sequence[SearchStep]) -> str:
+    passed, has_required = [step for step in steps if _passed(audit, step)], audit.found.required is not None
+    evaluations = many(len(steps), "evaluation")
+    match phase:
+        case "required":
+            return f"The search made {evaluations} of required sub-tables, and accepted {len(passed):,}."
+        case "everything":
+            return f"It evaluated all {steps[0].length:,} candidates at once: {ANSWERS[steps[0].answer][2:]}."
+        case "proposal":
+            refuted = sum(step.answer is False for step in steps)
+            return f"{len(steps):,} sets of sub-tables were proposed or cut down, and {refuted:,} of them refuted."
+        case "bisection":
+            longest = max((step.length for step in passed), default=0)
+            return (
+                f"The list has {len(audit.listed):,} sub-tables. Bisection looked for its longest releasable prefix"
+                f"{' together with the required sub-tables' * has_required}, in {evaluations}: "
+                f"{f'it is the first {longest:,}' if longest else 'there is none'}."
+            )
+    # growth, or the extension of another release
+    first = "the required sub-tables" if has_required else "the grand total"
+    start = first if phase == "growth" else "the release that annealing found"
     last = _last_answers(audit, steps)
     refused = [step.answer for step in last.values() if not _passed(audit, step)]
     return (
@@ -179,31 +175,6 @@ def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
         f"each {len(last) - len(refused):,} were added, {refused.count(False):,} refuted, and {refused.count(None):,} "
         "left undecided."
     )
-
-
-def _proposals(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
-    refuted = sum(step.answer is False for step in steps)
-    return f"{len(steps):,} sets of sub-tables were proposed or cut down, and {refuted:,} of them refuted."
-
-
-def _bisection(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
-    longest = max((step.length for step in steps if _passed(audit, step)), default=0)
-    required = " together with the required sub-tables" * (audit.found.required is not None)
-    found = f"it is the first {longest:,}" if longest else "there is none"
-    return (
-        f"The list has {len(audit.listed):,} sub-tables. Bisection looked for its longest releasable prefix{required}, "
-        f"in {many(len(steps), 'evaluation')}: {found}."
-    )
-
-
-_COURSE = {
-    "proposal": _proposals,
-    "required": _required,
-    "everything": _everything,
-    "bisection": _bisection,
-    "growth": _additions,
-    "extension": _additions,
-}
 
 
 def _last_answers(audit: AuditEvidence, steps: Iterable[SearchStep]) -> dict[st.SubTable, SearchStep]:
@@ -219,18 +190,10 @@ def _prefixes(audit: AuditEvidence) -> Iterator[Block]:
     if not steps:
         return
     known = audit.widths.widths[np.isin(audit.widths.sub_tables, np.array(audit.listed, np.uint64))]
-    rows = [
-        (
-            f"{k}",
-            step.length,
-            st.label(audit.listed[step.length - 1], audit.table.schema),
-            int(known[step.length - 1]),
-            ANSWERS[step.answer],
-            interval(step.min_width),
-            step.undecided_cells,
-        )
-        for k, step in enumerate(steps, 1)
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for k, step in enumerate(steps, 1):
+        last, answer = step.length - 1, (ANSWERS[step.answer], interval(step.min_width), step.undecided_cells)
+        rows.append((f"{k}", step.length, audit.label(audit.listed[last]), int(known[last]), *answer))
     columns = "#Step | #Prefix length | Last sub-table | #Critical width | Answer | #Min width | #Open cells"
     yield ListBlock("bisection", "Evaluated prefixes of the list by critical width", columns, rows, is_open=True)
 
@@ -260,22 +223,21 @@ def _refused(audit: AuditEvidence) -> Iterator[Block]:
 def border(audit: AuditEvidence) -> list[tuple[str, int | None, str]]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
     last = _last_answers(audit, tried(audit.found.steps))
-    known, schema, release = audit.widths.by_sub_table(), audit.table.schema, audit.found.release
+    known, schema, release = audit.widths.by_sub_table(), audit.schema, audit.found.release
     # candidates from three sides, because all sub-tables outside may be 2^63
     outside = [t for t in {*_just_outside(audit), *_unjoined(audit), *last} if t not in release]
     found = [t for t in outside if all(child in release for child in st.children(t, schema))]
     rows = sorted(found, key=lambda t: (known.get(t, -1), -st.ways(t, schema), t))
-    return [(st.label(t, schema), known.get(t), _reason(t, last.get(t), known.get(t), audit)) for t in rows]
+    return [(audit.label(t), known.get(t), _reason(t, last.get(t), known.get(t), audit)) for t in rows]
 
 
 def _just_outside(audit: AuditEvidence) -> list[st.SubTable]:
     """Listed sub-tables below the required width that are released without their first axis."""
-    narrow = audit.widths.sub_tables[
-        ~audit.criteria.width.is_wide(audit.widths.widths) & (audit.widths.sub_tables != 0)
-    ]
+    known = audit.widths
+    narrow = known.sub_tables[~audit.criteria.width.is_wide(known.widths) & (known.sub_tables != 0)]
     # the number of the lowest bit, whose axis is the first; of all that are narrow a list would take gigabytes
     first = np.bitwise_count((narrow & (~narrow + np.uint64(1))) - np.uint64(1))
-    of_axis = np.array(audit.table.schema.levels.of_axis, np.uint64)[first]
+    of_axis = np.array(audit.schema.levels.of_axis, np.uint64)[first]
     found: list[st.SubTable] = narrow[released(narrow & ~of_axis, audit.found.release)].tolist()
     return found
 
@@ -284,7 +246,7 @@ def _unjoined(audit: AuditEvidence) -> list[st.SubTable]:
     """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
     if audit.found.graph is None:
         return []
-    two, closed = combinations(range(len(audit.found.graph)), 2), audit.table.schema.levels.closed
+    two, closed = combinations(range(len(audit.found.graph)), 2), audit.schema.levels.closed
     return [closed(1 << u | 1 << v) for u, v in two if not audit.found.graph.has_edge(u, v)]
 
 
@@ -306,7 +268,7 @@ def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, a
     if step.refutation is None:
         return f"refuted: {outer}"
     one = audit.refutations.get(step.refutation)
-    return f"refused, proven: {outer}" + ("" if one is None else f", by {_support(one, audit.table.schema)}")
+    return f"refused, proven: {outer}" + ("" if one is None else f", by {_support(one, audit.schema)}")
 
 
 def _support(one: Refutation, schema: Schema) -> str:
@@ -315,7 +277,7 @@ def _support(one: Refutation, schema: Schema) -> str:
 
 def _refutations(audit: AuditEvidence) -> Iterator[Block]:
     """At-risk cells that are too narrow given some sub-tables, those that refused most first."""
-    questions, schema = Counter(step.refutation for step in audit.found.steps), audit.table.schema
+    questions, schema = Counter(step.refutation for step in audit.found.steps), audit.schema
     ordered = sorted(audit.refutations.values(), key=lambda one: (-questions[one.name], one.name))
     if not ordered:
         return
@@ -323,29 +285,22 @@ def _refutations(audit: AuditEvidence) -> Iterator[Block]:
         "Each refutation gives sub-tables that leave an at-risk cell too narrow. It follows in integers from their "
         "counts, without a solver; sdc verify computes all of them again."
     )
-    rows = [
-        (
-            one.name,
-            pairs(one.cell, schema),
-            one.count,
-            interval(one.bounds),
-            _support(one, schema),
-            "by the shuttle" if one.upper is None else f"by {many(len(one.upper.of), 'multiplier')}",
-            questions[one.name],
-        )
-        for one in ordered[:MOST_ROWS]
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for one in ordered[:MOST_ROWS]:
+        by = "by the shuttle" if one.upper is None else f"by {many(len(one.upper.of), 'multiplier')}"
+        cell = pairs(one.cell, schema), one.count, interval(one.bounds)
+        rows.append((one.name, *cell, _support(one, schema), by, questions[one.name]))
     columns = "Name | Cell | #Count | #Bounds | Given | Proof | #Questions"
     yield ListBlock("refutations", "Refutations", columns, rows, len(ordered), FOLDER)
 
 
 def _blockers(audit: AuditEvidence) -> Iterator[Block]:
     """The cells that refused most, with the occupied cells near them."""
-    found, rows, schema = blockers(audit.found.steps)[:MOST_BLOCKERS], [], audit.table.schema
+    found, rows, schema = blockers(audit.found.steps)[:MOST_BLOCKERS], [], audit.schema
     for cell, stopped in found:
         alone = near(audit.table, cell).alone
         count = int(audit.table.count_at(np.array([cell], np.uint16))[0])
-        labels = few([st.label(t, schema) for t in stopped], MOST_ADDED)
+        labels = few(audit.labels(stopped), MOST_ADDED)
         rows.append((pairs(cell, schema), count, int(alone.sum()), int((~alone).sum()), len(stopped), labels))
     if rows:
         advice = "; with a section remedies: {} in the config the next run tries such changes" * (
@@ -361,11 +316,11 @@ def _blockers(audit: AuditEvidence) -> Iterator[Block]:
 
 def _remedies(audit: AuditEvidence) -> Iterator[Block]:
     """Recodes that were tried, and coarser sub-tables in the place of refused ones."""
-    schema = audit.table.schema
+    schema = audit.schema
     rows = []
     for one in audit.remedies or ():
         merge = " and ".join(f"“{shorten(name)}”" for name in one.recode.names)
-        done, labels = "leave it out" if one.recode.leaves_out else f"merge {merge}", few(_labels(one.freed, schema), 8)
+        done, labels = "leave it out" if one.recode.leaves_out else f"merge {merge}", few(audit.labels(one.freed), 8)
         numbers = len(one.asked), len(one.freed), one.lost
         rows.append((schema.names[one.recode.variable], done, *numbers, labels, one.config))
     columns = "Variable | Recode | #Tried on | #Freed | #Lost | Sub-tables freed | For the config"
@@ -381,15 +336,11 @@ def _remedies(audit: AuditEvidence) -> Iterator[Block]:
         yield ListBlock("redesigns", "Coarser sub-tables instead of refused ones", columns, instead)
 
 
-def _labels(subtables: Iterable[st.SubTable], schema: Schema) -> list[str]:
-    return [st.label(t, schema) for t in subtables]
-
-
 # Critical widths
 
 
 def _widths(audit: AuditEvidence) -> Iterator[Block]:
-    schema, rows = audit.table.schema, levels(audit.widths, audit.table.schema)
+    schema, rows = audit.schema, levels(audit.widths, audit.schema)
     listed, required, floor = sum(len(level) for level in rows), audit.min_width, audit.widths.floor
     yield TextBlock(
         "The critical width of a sub-table is the min width when it and the one-way sub-tables of the other variables "
@@ -408,7 +359,7 @@ def _widths(audit: AuditEvidence) -> Iterator[Block]:
         yield TextBlock(sentence, "chain")
     if rows:
         scale = Scale.of(required, max(int(level.widths[-1]) for level in rows))
-        drawing = figures.lattice(rows, dangerous, audit.found.release, schema, scale)
+        drawing = figures.Lattice(rows, dangerous, audit.found.release, schema, scale).drawn
         shape = (
             "One square a sub-table with its critical width, one row a dimension, narrowest first. ✕: not released."
             if listed <= figures.MOST_SQUARES
@@ -418,13 +369,9 @@ def _widths(audit: AuditEvidence) -> Iterator[Block]:
             " Thick frame: the most dangerous sub-tables of a dimension; the line joins those that contain the next."
         )
         yield FigureBlock(figures.legend(scale) + drawing, shape + frames * bool(dangerous.levels))
+    states = "✕\N{NO-BREAK SPACE}not released", "●\N{NO-BREAK SPACE}released"
     found = [
-        (
-            st.label(t, schema),
-            st.ways(t, schema),
-            width,
-            "●\N{NO-BREAK SPACE}released" if t in audit.found.release else "✕\N{NO-BREAK SPACE}not released",
-        )
+        (audit.label(t), st.ways(t, schema), width, states[t in audit.found.release])
         for t, width in most_dangerous(audit.widths, schema, MOST_DANGEROUS)
     ]
     columns = "Sub-table | #Dimension | #Critical width | In the release"
@@ -434,25 +381,17 @@ def _widths(audit: AuditEvidence) -> Iterator[Block]:
 
 def chain(audit: AuditEvidence, found: ByDimension) -> str:
     """Whether the most dangerous sub-tables of all dimensions form a chain, which [KDSF] 5.2 leaves open."""
-    return " ".join(filter(None, [_chain(audit.table.schema, found), _not_known(found)]))
-
-
-def _chain(schema: Schema, found: ByDimension) -> str:
-    if len(found.levels) < 2:
-        return ""
-    high, low = found.levels[0].dimension, found.levels[-1].dimension
-    start = f"The most dangerous sub-tables of dimensions {low} to {high}"
-    if len(found.chains) > 1:
-        return f"{start} do not form a chain."
-    names = " > ".join(letters(t, schema) for t in found.chains[0])
-    return f"{start} form a chain{f': {names}' if len(names) <= MOST_LETTERS else ', which the figure shows'}."
-
-
-def _not_known(found: ByDimension) -> str:
-    if found.is_whole:
-        return ""
-    first = found.levels[0].dimension + 1 if found.levels else 2
-    return (
-        f"From dimension {first} on the most dangerous sub-tables are not known, because not all critical widths are "
-        "listed."
-    )
+    words, above = list[str](), 2
+    if found.levels:
+        high, low, above = found.levels[0].dimension, found.levels[-1].dimension, found.levels[0].dimension + 1
+        names = " > ".join(letters(t, audit.schema) for t in found.chains[0])
+        shown = f" form a chain{f': {names}' if len(names) <= MOST_LETTERS else ', which the figure shows'}."
+        if low < high:
+            is_one = shown if len(found.chains) == 1 else " do not form a chain."
+            words.append(f"The most dangerous sub-tables of dimensions {low} to {high}{is_one}")
+    if not found.is_whole:
+        words.append(
+            f"From dimension {above} on the most dangerous sub-tables are not known, because not all critical widths "
+            "are listed."
+        )
+    return " ".join(words)

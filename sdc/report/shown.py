@@ -72,7 +72,7 @@ def of_widths(widths: CriticalWidths, *, min_width: int, release: Any = None) ->
         raise InputError(
             f"release is of the type {type(release).__name__}; give a release that was found, or sub-tables"
         )
-    squares = figures.lattice(rows, dangerous, released, schema, scale)
+    squares = figures.Lattice(rows, dangerous, released, schema, scale).drawn
     return _stacked("Critical widths of the sub-tables", [figures.legend(scale), squares])
 
 

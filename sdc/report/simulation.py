@@ -76,16 +76,10 @@ def render_replay(facts: Facts) -> str:
     sets = {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}
     drawn = dict(list(sets.items())[:MOST_DRAWN])
     rules = {"as it was": "those of the server", **_rules(facts["as_it_would_have_been"])}
-    rows = [
-        (
-            name,
-            one["released"][-1],
-            one["unreleasable"][-1],
-            ", ".join(f"{outcome} {n:,}" for outcome, n in one["outcomes"].items()),
-            rules[name],
-        )
-        for name, one in sets.items()
-    ]
+    rows = list[tuple[Cell, ...]]()
+    for name, one in sets.items():
+        outcomes = ", ".join(f"{outcome} {n:,}" for outcome, n in one["outcomes"].items())
+        rows.append((name, one["released"][-1], one["unreleasable"][-1], outcomes, rules[name]))
     columns = "Rule set | #Released | #Unreleasable | Requests | Rules"
     return _page(
         "The same requests under other rules",

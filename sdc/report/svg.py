@@ -186,3 +186,8 @@ def short(number: float) -> str:
         if number < 1000 * unit:
             return f"{number / unit:.{0 if number >= 100 * unit else 1}f}{letter}"
     return f"{number:.2e}"
+
+
+def share(part: float, whole: float = 1.0) -> str:
+    """`12.5 %`."""
+    return f"{100 * part / whole:.1f} %"

@@ -26,7 +26,7 @@ def query_space(widths: CriticalWidths, release: Release) -> Markup:
     schema = CZECH.schema
     rows = figures.levels(widths, schema)
     scale = Scale.of(WIDTH, int(widths.widths.max()))
-    squares = figures.lattice_squares(rows, figures.ByDimension.of(rows, schema), release, schema, scale)
+    squares = figures.Lattice(rows, figures.ByDimension.of(rows, schema), release, schema, scale).squares()
     return figures.legend(scale) + squares
 
 

@@ -79,7 +79,7 @@ def drawings(audit: AuditEvidence) -> list[str]:
     dangerous = ByDimension.of(found, audit.table.schema)
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
     bounds = proof.by_exposure(audit.bounds, audit.criteria)
-    lattice = figures.lattice(found, dangerous, audit.found.release, audit.table.schema, scale)
+    lattice = figures.Lattice(found, dangerous, audit.found.release, audit.table.schema, scale).drawn
     cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criteria, audit.table.schema)
     return [figures.legend(scale), lattice, cells]
 
