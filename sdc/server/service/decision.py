@@ -45,11 +45,9 @@ class Decision:
 
     def lasting(self, subtable: SubTable) -> Decision:
         """The decision as the last word: what nobody proved is undecided from then on."""
-        return (
-            replace(self, state=self.state.knowing(undecided=[subtable]))
-            if self.transition is Transition.UNPROVEN
-            else self
-        )
+        if self.transition is not Transition.UNPROVEN:
+            return self
+        return replace(self, state=self.state.knowing(undecided=[subtable]))
 
 
 BY_CRITERION = (Transition.IS_KNOWN, Transition.UNSAFE, Transition.UNPROVEN, Transition.ROUND_HAS_OTHERS)
@@ -102,9 +100,8 @@ class Decider:
         if (known := at_once(self.rules, state, subtable)) is not None:
             return known
         question = Question(self.judge, state, subtable, who, past, self.weights)
-        for rule in self.rules:
-            if rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision(Transition.OBJECTED, rule.name, state, said=why)
+        if objected := self._objected(question, None, is_public=True):
+            return objected
         if any(isinstance(rule, Batch) for rule in self.rules):
             return Decision(Transition.WAITS, Batch.name, state)
         return self._by_criterion(question)
@@ -120,12 +117,19 @@ class Decider:
             return self._not_released(Transition.UNPROVEN, state, finding)
         if finding is None or finding.verdict is Verdict.UNSAFE:
             return self._not_released(Transition.UNSAFE, state, finding)
-        for rule in self.rules:
-            if not rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision(Transition.OBJECTED, rule.name, state, finding, why)
+        if objected := self._objected(question, finding, is_public=False):
+            return objected
         state = state.releasing(subtable)
         self.judge.settle(state)
         return Decision(Transition.SAFE, MYOPIC, surveyed(self.judge, state), finding)
+
+    def _objected(
+        self, question: Question, finding: Finding | None = None, *, is_public: bool = False
+    ) -> Decision | None:
+        for rule in self.rules:
+            if rule.is_public is is_public and (why := rule.objection(question)) is not None:
+                return Decision(Transition.OBJECTED, rule.name, question.state, finding, why)
+        return None
 
     # With suppressed cells
 
@@ -170,20 +174,13 @@ class Decider:
         question = Question(self.judge, state, subtable, who, past, self.weights)
         if suppressed is not None:
             question = replace(question, judge=hypothetical, suppressed=suppressed)
-        for rule in self.rules:
-            if not rule.is_public and (why := rule.objection(question)) is not None:
-                return Decision(Transition.OBJECTED, rule.name, state, finding, why)
+        if objected := self._objected(question, finding, is_public=False):
+            return objected
         self.judge.learn(proof, larger)
         if suppressed is None:
             return Decision(Transition.SAFE, MYOPIC, surveyed(self.judge, larger), finding)
-        cells = st.cells(subtable, state.schema)
-        return Decision(
-            Transition.SAFE_IN_PART,
-            MYOPIC,
-            larger,
-            finding,
-            f"{len(suppressed.suppressed)} of {cells} cells are suppressed",
-        )
+        said = f"{len(suppressed.suppressed)} of {st.cells(subtable, state.schema)} cells are suppressed"
+        return Decision(Transition.SAFE_IN_PART, MYOPIC, larger, finding, said)
 
     def _not_released(self, transition: Transition, state: State, finding: Finding | None) -> Decision:
         # to refuse would tell of the table what the drawn ones do not

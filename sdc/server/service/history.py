@@ -30,16 +30,7 @@ from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.assessment import Witness
 from sdc.server.service.decision import Decision
 from sdc.server.service.judge import Finding
-from sdc.server.service.outcome import (
-    NOR_IN_PART,
-    NOT_RELEASED,
-    PUBLIC,
-    PUBLIC_STATES,
-    WHOLE,
-    Moment,
-    PublicState,
-    Request,
-)
+from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, PUBLIC_STATES, WHOLE, Moment, Request
 from sdc.server.service.rules import Past, is_of_another_rule, is_rule, refusal_message
 
 LEVELS = "levels"
@@ -177,7 +168,7 @@ class HistoryProjection:
             raise ChainError(
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
-        shown: PublicState = PUBLIC_STATES[outcome]
+        shown = PUBLIC_STATES[outcome]
         self.outcomes[outcome] += 1
         rule = self._known(entry, entry.body["rule"])
         message = self._refusal(rule, request) if shown.decision == "refused" else shown.message

@@ -214,14 +214,12 @@ class Judge:
         """Suppressed tables are known, and their small cells asked about; of what was found is kept what holds."""
         if state.suppressed_tables == self._parts:
             return
-        self._parts, self._known_now = (
-            state.suppressed_tables,
-            self.known.plus_facts(state.suppressed_tables.facts),
-        )
+        self._parts = state.suppressed_tables
+        self._known_now = self.known.plus_facts(self._parts.facts)
         found = ((one.variables, one.differences) for one in self._pool.evidence.values())
         if not self.reveals:
-            self._asked = self.criteria.beside(self.table, state.suppressed_tables.before(self._known_now))
-        own = self.criteria.primary_cells(self.table, self._known_now, state.suppressed_tables.before(self.known))
+            self._asked = self.criteria.beside(self.table, self._parts.before(self._known_now))
+        own = self.criteria.primary_cells(self.table, self._known_now, self._parts.before(self.known))
         pool = self.criteria.pool(self.table, own)
         self._pool = pool.with_evidence(found, self._known_now.plus(state.released), {})
 

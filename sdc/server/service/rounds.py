@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import replace
 
 from sdc.model import subtable as st
-from sdc.model.release import Release
 from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
@@ -77,45 +76,36 @@ def decide_round(
 
 
 def _best(judge: Judge, state: State, interest: Interest) -> tuple[SubTable, ...]:
-    order = sorted(interest, key=lambda t: (-interest[t], st.dimension(t), t))
-    found = _Sets(judge, order, interest)
-    found.look(judge.verdicts.down_set(state.released), 0, 0.0, ())
-    return min(found.best.values(), key=lambda some: (_stopped(judge, state, some), -_public(state, some), some))
+    """Of the safe sets that serve most, the one that makes the fewest sub-tables unreleasable and the most public."""
+    verdicts, order = judge.verdicts, sorted(interest, key=lambda t: (-interest[t], st.dimension(t), t))
+    most, best = 0.0, dict[DownSet, tuple[SubTable, ...]]()  # by what is then public
 
-
-class _Sets:
-    """All safe sets that serve most, by what is then public."""
-
-    def __init__(self, judge: Judge, order: Sequence[SubTable], interest: Interest) -> None:
-        self._verdicts, self._order, self._interest = judge.verdicts, order, interest
-        self._most, self.best = 0.0, dict[DownSet, tuple[SubTable, ...]]()
-
-    def look(self, public: DownSet, k: int, served: float, chosen: tuple[SubTable, ...]) -> None:
+    def look(public: DownSet, k: int, served: float, chosen: tuple[SubTable, ...]) -> None:
         """All that follows from what was chosen among the first k."""
-        if served + sum(self._interest[t] for t in self._order[k:]) < self._most - 1e-9:
+        nonlocal most
+        if served + sum(interest[t] for t in order[k:]) < most - 1e-9:
             return
-        if k == len(self._order):
-            if served > self._most + 1e-9:
-                self._most, self.best = served, {}
-            self.best.setdefault(public, chosen)
+        if k == len(order):
+            if served > most + 1e-9:
+                most = served
+                best.clear()
+            best.setdefault(public, chosen)
             return
-        subtable = self._order[k]
-        if self._verdicts.is_safe(public, subtable):
-            larger = public | self._verdicts.below[subtable]
-            self.look(larger, k + 1, served + self._interest[subtable], (*chosen, subtable))
+        subtable = order[k]
+        if verdicts.is_safe(public, subtable):
+            look(public | verdicts.below[subtable], k + 1, served + interest[subtable], (*chosen, subtable))
         if not public >> subtable & 1:
-            self.look(public, k + 1, served, chosen)
+            look(public, k + 1, served, chosen)
 
+    def price(chosen: tuple[SubTable, ...]) -> tuple[int, int, tuple[SubTable, ...]]:
+        after = state
+        for subtable in chosen:
+            after = after.releasing(subtable)
+        unreleasable = after.knowing(judge.survey(after).unreleasable).count(Status.UNRELEASABLE)
+        return unreleasable, -after.released.sub_tables(state.schema), chosen
 
-def _stopped(judge: Judge, state: State, chosen: Sequence[SubTable]) -> int:
-    """How many sub-tables would be unreleasable."""
-    for subtable in chosen:
-        state = state.releasing(subtable)
-    return state.knowing(judge.survey(state).unreleasable).count(Status.UNRELEASABLE)
-
-
-def _public(state: State, chosen: Sequence[SubTable]) -> int:
-    return state.released.join(Release.of(chosen)).sub_tables(state.schema)
+    look(verdicts.down_set(state.released), 0, 0.0, ())
+    return min(best.values(), key=price)
 
 
 # A good one of a large table

@@ -12,15 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from sdc.config.server import (
-    LimitUnreleasableConfig,
-    OneStepConfig,
-    OneStepFrontierConfig,
-    RuleConfig,
-    ShareConfig,
-    SimulatableRuleConfig,
-    ValueConfig,
-)
+from sdc.config import server as settings
 from sdc.model import subtable as st
 from sdc.model.graph import decompose
 from sdc.model.knowledge import Knowledge
@@ -112,7 +104,7 @@ class Rule:
     refusal    why it refuses, for anybody
     """
 
-    config: RuleConfig
+    config: settings.RuleConfig
     name: ClassVar[str]
     is_public: ClassVar[bool] = True
     refusal: ClassVar[str]
@@ -146,6 +138,7 @@ class OneStep(Rule):
 
     name = "one_step"
     refusal = "it must follow a public table of one variable fewer, and there was none when this was decided"
+    blocked: ClassVar[str] = "none of its children is released"
 
     def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
         """Whether it has nothing against a sub-table beside what is public."""
@@ -153,11 +146,10 @@ class OneStep(Rule):
 
     def objection(self, question: Question) -> str | None:
         state = question.state
-        is_allowed = self.allows(state.released, question.sub_table, state.schema)
-        return None if is_allowed else "none of its children is released"
+        return None if self.allows(state.released, question.sub_table, state.schema) else self.blocked
 
 
-class OneStepFrontier(Rule):
+class OneStepFrontier(OneStep):
     """Only what is one step from RF(t): it has a child on the released frontier, or nothing but itself is new with it.
 
     The first alone has dead ends: when A*B and C*D are public, neither child of A*C is on the frontier, nor ever will
@@ -169,22 +161,17 @@ class OneStepFrontier(Rule):
         "it must follow a table of one variable fewer on the released frontier, or all its parts must be public, and "
         "neither was so when this was decided"
     )
+    blocked = "none of its children is on the released frontier, and not all of them are released"
 
     def allows(self, released: Release, subtable: SubTable, schema: Schema) -> bool:
-        """Whether it has nothing against a sub-table beside what is public."""
         children = tuple(st.children(subtable, schema))
         return not {*released.frontier}.isdisjoint(children) or all(child in released for child in children)
-
-    def objection(self, question: Question) -> str | None:
-        if self.allows(question.state.released, question.sub_table, question.state.schema):
-            return None
-        return "none of its children is on the released frontier, and not all of them are released"
 
 
 class LimitUnreleasable(Rule):
     """Not what makes more than so many others, or a larger share of those still open, unreleasable."""
 
-    config: LimitUnreleasableConfig
+    config: settings.LimitUnreleasableConfig
     name = "limit_unreleasable"
     is_public = False
     refusal = "with it too many others could not be released any more"
@@ -206,7 +193,7 @@ class LimitUnreleasable(Rule):
 class Value(Rule):
     """Not what is worth too little for each sub-table that it makes unreleasable, or for one."""
 
-    config: ValueConfig
+    config: settings.ValueConfig
     name = "value"
     is_public = False
     refusal = "it is worth too little for what could not be released any more"
@@ -226,7 +213,7 @@ class Value(Rule):
 class Share(Rule):
     """Not what makes one user the cause of too much of what is public beyond the first release."""
 
-    config: ShareConfig
+    config: settings.ShareConfig
     name = "share"
     refusal = "too large a part of what is public would be due to one user"
 
@@ -261,7 +248,7 @@ class Simulatable(Rule):
     criterion is asked of the true table last, and where it then says no the request is held, not refused.
     """
 
-    config: SimulatableRuleConfig
+    config: settings.SimulatableRuleConfig
     name = "simulatable"
     refusal = "judged by what is public alone it might tell too much"
 
@@ -281,9 +268,9 @@ class Simulatable(Rule):
 RULES: tuple[type[Rule], ...] = (OneStep, OneStepFrontier, Share, Simulatable, Batch, LimitUnreleasable, Value)
 
 
-STEPS: Mapping[str, OneStep | OneStepFrontier] = {
-    "one_step": OneStep(OneStepConfig(rule="one_step")),
-    "one_step_frontier": OneStepFrontier(OneStepFrontierConfig(rule="one_step_frontier")),
+STEPS: Mapping[str, OneStep] = {
+    "one_step": OneStep(settings.OneStepConfig(rule="one_step")),
+    "one_step_frontier": OneStepFrontier(settings.OneStepFrontierConfig(rule="one_step_frontier")),
 }
 """By name the rules whose refusals follow from R(t) and the request alone, so that a history shows whether they do."""
 
@@ -311,7 +298,7 @@ def refusal_message(by: str, rules: Collection[str], schema: Schema, *, in_part:
     return f"{what.rstrip('.')}: {why if schema.levels.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
 
 
-def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:
+def rules_of(configs: Sequence[settings.RuleConfig]) -> tuple[Rule, ...]:
     """The rules that a config names: those that see only what is public first, in its order."""
     kinds = {kind.name: kind for kind in RULES}
     rules = [kinds[config.rule](config) for config in configs]

@@ -7,6 +7,7 @@ from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -219,9 +220,6 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about, begins=begins)
     bench = replace(ready.bench, reveals=reveals(history.about))
 
-    def keep(state: State, proof: Proof) -> None:
-        keep_evidence(ready.folder, ready.table, bench.known, bench.criteria, state, proof)
-
     service = Service(
         history,
         ready.table,
@@ -231,7 +229,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         texts=Texts(build.config.publication, build.config.labels.labels),
         rules=bench.rules,
         slot=server.slot,
-        keep=keep,
+        keep=partial(keep_evidence, ready.folder, ready.table, bench.known, bench.criteria),
     )
     try:
         service.log.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})

@@ -121,37 +121,30 @@ def replays(subject: HistoryInput, rules: str, entries: Iterable[Entry]) -> dict
     for name, configs in rule_sets.items():
         decider = Decider(judge.anew(), rules_of(configs), subject.server.seconds, weights=subject.weights)
         one = simulate_stream(decider, first, lambda k, _: past.requests[k], len(past.requests), past.in_part)
-        own = _facts(one.released, one.unreleasable, one.outcomes, one.frontier, one.in_part, first.schema)
+        own = _facts(first.schema, (one.released, one.unreleasable), one.outcomes, one.frontier, one.in_part)
         found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **own}
     released = [state.released.sub_tables(state.schema) for state in past.states]
     unreleasable = [state.count(Status.UNRELEASABLE) for state in past.states]
-    frontier = past.states[-1].released.frontier
+    public = past.states[-1].released.frontier, past.got_part
     return {
         "requests": len(past.requests),
         "users": len({who for _, who in past.requests}),
         **subject.criteria.facts,
-        "as_it_was": _facts(released, unreleasable, past.outcomes, frontier, past.got_part, first.schema),
+        "as_it_was": _facts(first.schema, (released, unreleasable), past.outcomes, *public),
         "as_it_would_have_been": found,
     }
 
 
 def _facts(
-    released: Iterable[int],
-    unreleasable: Iterable[int],
-    outcomes: Iterable[str],
-    frontier: Iterable[SubTable],
-    suppressed: Iterable[SubTable],
-    schema: Schema,
+    schema: Schema, sizes: Iterable[Iterable[int]], outcomes: Iterable[str], *public: Iterable[SubTable]
 ) -> dict[str, Any]:
-    named = [st.names(t, schema) for t in suppressed]
-    return {
-        "released": list(released),
-        "unreleasable": list(unreleasable),
-        "outcomes": dict(sorted(Counter(outcomes).items())),
-        "frontier": [st.names(t, schema) for t in frontier],
-        # by their old key too, for one release
-        **dict.fromkeys(("suppressed_tables", "in_part"), named),
-    }
+    """Sizes of R(t) and U(t), how many requests came out how, and the released frontier and suppressed tables."""
+    released, unreleasable = map(list, sizes)
+    frontier, suppressed = ([st.names(t, schema) for t in some] for some in public)
+    # the last by their old key too, for one release
+    named = {"frontier": frontier, "suppressed_tables": suppressed, "in_part": suppressed}
+    counted = dict(sorted(Counter(outcomes).items()))
+    return {"released": released, "unreleasable": unreleasable, "outcomes": counted, **named}
 
 
 def replay_into(folder: Path, subject: HistoryInput, rules: str, entries: Iterable[Entry]) -> dict[str, Any]:

@@ -447,7 +447,7 @@ def _quality(format: AnswerFormat, ranges: Mapping[str, float]) -> float:
     return next((ranges[name] for name in fitting if name in ranges), 0.0)
 
 
-_PX, _XLSX = "application/x-pc-axis; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_PX, XLSX = "application/x-pc-axis; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _ALL = (
     AnswerFormat("json", "application/json", "JSON", _json),
     AnswerFormat("html", "text/html; charset=utf-8", "HTML", _html),
@@ -458,7 +458,7 @@ _ALL = (
     AnswerFormat("jsonstat", "application/json-stat+json", "JSON-stat", partial(_published, json_stat)),
     AnswerFormat("parquet", "application/vnd.apache.parquet", "Parquet", _parquet),
     AnswerFormat("px", _PX, "PX", partial(_published, lambda table: px(in_file(table)))),
-    AnswerFormat("xlsx", _XLSX, "Excel", partial(_published, lambda table: xlsx([in_file(table)]))),
+    AnswerFormat("xlsx", XLSX, "Excel", partial(_published, lambda table: xlsx([in_file(table)]))),
 )
 FORMATS: Mapping[str, AnswerFormat] = MappingProxyType({format.suffix: format for format in _ALL})
 """All formats by suffix; of those that a client likes equally well it gets the first."""

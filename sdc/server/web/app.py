@@ -34,13 +34,7 @@ from sdc.server.web.problems import PX_PREFIX, UNAVAILABLE, Problem, page_of, re
 from sdc.server.web.pxapi import px_routes
 
 # traces have addresses and the messages of exceptions, and go wherever the environment says
-UNOBSERVED: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
-}
+UNOBSERVED = TelemetryConfig(tracing=False, metrics=False, logs=False, operation_spans=False, auto_configure=False)
 
 
 def create_app(

@@ -157,18 +157,10 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), PROBLEM)
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
         access = access_to(service.log, settings)
-        runs = Path(build.config.output.folder)
-        secret, behind = _secret(folder), proxy_secret(settings)
-        connections = room_for(settings.limits.connections)
+        connections, runs = room_for(settings.limits.connections), Path(build.config.output.folder)
+        own, behind = _secret(folder), proxy_secret(settings)
         app = create_app(
-            service,
-            settings,
-            access,
-            secret=secret,
-            now=utc_now,
-            runs=runs,
-            proxy_secret=behind,
-            connections=connections,
+            service, settings, access, secret=own, now=utc_now, runs=runs, proxy_secret=behind, connections=connections
         )
 
         def listening(url: str) -> None:
