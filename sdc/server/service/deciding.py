@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from sdc.events import PROBLEM, SERVER, emit
 from sdc.feasible.proof import Proof
@@ -38,8 +38,6 @@ FAULTS = {
     BrokenProcessPool: "a process that decides has died",
 }
 """What anybody may hear of what is wrong: no address, and nothing of the table."""
-
-Found = TypeVar("Found")
 
 
 def fault_of(error: Exception) -> str:

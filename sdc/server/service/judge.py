@@ -41,7 +41,6 @@ class Verdicts:
 
     schema: Schema
     judge: Callable[[Release], bool]
-    asked: int = 0
     _safe: list[DownSet] = field(default_factory=list)
     _unsafe: list[DownSet] = field(default_factory=list)
     _cached: dict[DownSet, bool] = field(default_factory=dict)
@@ -70,7 +69,6 @@ class Verdicts:
             return True
         if any(known & ~larger == 0 for known in self._unsafe):
             return False
-        self.asked += 1
         answer = self.judge(Release.of(t for t in self.below if larger >> t & 1))
         if answer:
             self._safe = [known for known in self._safe if known & ~larger] + [larger]

@@ -301,13 +301,9 @@ class PxApi:
         return documents.entry(documents.table_id(names), self._title(subtable), labels, about, base)
 
     def _head(self, request: Request, found: PublicTable) -> Document:
-        schema = self.service.schema
         names = [one.name for one in found.table.dimensions]
-        lists = {
-            name: [self._codelist(request, name, schema.names[level]) for level in levels]
-            for name in names
-            if found.eliminates and (levels := st.members(schema.levels.coarser[schema.index(name)]))
-        }
+        levels = {name: own for name in names if (own := self._levels(found, name).values())}
+        lists = {name: [self._codelist(request, name, level) for level in own] for name, own in levels.items()}
         own_id = documents.table_id(names)
         return documents.head(found.table, own_id, eliminates=found.eliminates, codelists=lists)
 
@@ -319,12 +315,15 @@ class PxApi:
 
     def _level(self, found: PublicTable, variable: str, own_id: str | None) -> str:
         """The level of a code list; Problem for a list that the table has not."""
+        if (level := self._levels(found, variable).get(own_id or "")) is None:
+            fail("its codelist", f"{variable!r} has no code list of this id here")
+        return level
+
+    def _levels(self, found: PublicTable, variable: str) -> dict[str, str]:
+        """The levels of a variable by the ids of their code lists; none where sums are not public."""
         schema = self.service.schema
         levels = st.members(schema.levels.coarser[schema.index(variable)]) if found.eliminates else ()
-        lists = {documents.codelist_id(variable, schema.names[level]): schema.names[level] for level in levels}
-        if own_id not in lists:
-            fail("its codelist", f"{variable!r} has no code list of this id here")
-        return lists[own_id]
+        return {documents.codelist_id(variable, schema.names[v]): schema.names[v] for v in levels}
 
     def _default(self, table: CountTable) -> Chosen:
         dimensions = documents.dimensions_of(table)
