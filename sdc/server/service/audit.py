@@ -352,31 +352,23 @@ class _Replay:
         how = " with suppressed cells" if first.begins else ""
         done = f"releases {self._label(first.added)}{how}" if number else "begins"
         own = answer.in_part
-        more = (
-            f"; {own.unproven} of {own.cells} small cells of suppressed tables are open" if own and own.unproven else ""
-        )
-        return (
-            f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
-            + (
-                answer.broken.text
-                if answer.broken
-                else f"min width {low} to {high}, required {answer.min_width_required}"
-            )
-            + more
-        )
+        why = f"min width {low} to {high}, required {answer.min_width_required}"
+        if answer.broken:
+            why = answer.broken.text
+        if own and own.unproven:
+            why += f"; {own.unproven} of {own.cells} small cells of suppressed tables are open"
+        return f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: {why}"
 
     def _telling_small_cells(self, evaluator: RiskEvaluator) -> Iterator[str]:
         """Of suppressed tables that show counts that must be suppressed whatever else is."""
+        most = evaluator.criteria.primary_count
         for version in self.versions:
             if version.begins and (part := version.suppressed_tables.tables[-1:]) and part[0].view == version.added:
                 counts = evaluator.table.marginal(version.added).dense.reshape(-1)
-                small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.primary_count))
+                small = np.flatnonzero((counts > 0) & (counts <= most))
                 if shown := len(np.setdiff1d(small, part[0].places(evaluator.table.schema))):
-                    label, most = self._label(version.added), evaluator.criteria.primary_count
-                    yield (
-                        f"entry {version.seq} releases {label} with suppressed cells and shows {shown} of its cells "
-                        f"with counts of 1 to {most}"
-                    )
+                    releases = f"entry {version.seq} releases {self._label(version.added)} with suppressed cells"
+                    yield f"{releases} and shows {shown} of its cells with counts of 1 to {most}"
 
 
 def _with_room(variables: Iterable[Variable]) -> Schema:

@@ -123,9 +123,8 @@ class Decider:
         self.judge.settle(state)
         return Decision(Transition.SAFE, MYOPIC, surveyed(self.judge, state), finding)
 
-    def _objected(
-        self, question: Question, finding: Finding | None = None, *, is_public: bool = False
-    ) -> Decision | None:
+    def _objected(self, question: Question, finding: Finding | None, *, is_public: bool) -> Decision | None:
+        """The refusal by the first rule that objects, of the public ones or of the others."""
         for rule in self.rules:
             if rule.is_public is is_public and (why := rule.objection(question)) is not None:
                 return Decision(Transition.OBJECTED, rule.name, question.state, finding, why)

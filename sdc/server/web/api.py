@@ -237,9 +237,8 @@ class _Handlers:
 
     def _not_released(self, subtable: SubTable) -> Problem:
         """The same whether it was refused, is undecided, or was never asked for."""
-        facts = bodies.ReplyBody.showing(
-            Reply.not_released(subtable, self.service.state), self.service.schema
-        ).model_dump()
+        reply = Reply.not_released(subtable, self.service.state)
+        facts = bodies.ReplyBody.showing(reply, self.service.schema).model_dump()
         return Problem(facts.pop("code"), facts.pop("message"), facts)
 
     def variables(self) -> bodies.VariablesBody:
