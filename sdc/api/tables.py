@@ -259,7 +259,8 @@ def magnitude_table(
     """
     from sdc.data.columns import read_columns
     from sdc.data.reading import settings_of
-    from sdc.data.records import FRAME
+    from sdc.data.records import FRAME, source_of
+    from sdc.model.alike import alike_key
     from sdc.protect import magnitude
     from sdc.protect.dominance import Rules
 
@@ -268,8 +269,10 @@ def magnitude_table(
     text = settings_of(FRAME, {"csv": settings.pop("csv", None) or {}}).csv
     variables = by.split("*") if isinstance(by, str) else by
     sums = magnitude.MagnitudeRequest.of(value, variables, also, hierarchies, contributor)
-    records = read_columns(table, value, sums.columns, text, settings.pop("ignore", ()))
-    return magnitude.magnitude_table(records, sums, rules, decimal=text.decimal, **settings)
+    source = source_of(table, settings.pop("ignore", ()), frozenset(map(alike_key, (value, *sums.columns))))
+    with source.named():
+        records = read_columns(source, value, sums.columns, text, settings.get("alike", "refuse"))
+        return magnitude.magnitude_table(records, sums, rules, decimal=text.decimal, **settings)
 
 
 def check(

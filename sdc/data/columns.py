@@ -7,16 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any
 
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
 from sdc.data.reading import COUNT, looks_like_counts
-from sdc.data.records import batches, check_kinds, layouts_of, require_once, source_of
+from sdc.data.records import batches, check_kinds, layouts_of, require_once
 from sdc.data.source import Source, SourcePart
-from sdc.data.vocabulary import kind_of, namer
-from sdc.model.alike import alike_key
+from sdc.data.vocabulary import kind_of, missing_alike, namer
+from sdc.model.alike import Alike, alike_key, require_apart
 from sdc.model.errors import InputError, nearest
 from sdc.model.totals import is_reserved
 
@@ -27,7 +26,7 @@ MARKS = frozenset(("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "NULL", "null
 _SENTINEL = re.compile("-[1-9]|-?(7{2,}|8{2,}|9{2,})")  # -9, 999: numbers that stand for missing values
 
 
-def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig, ignore: Sequence[str] = ()) -> pa.Table:
+def read_columns(source: Source, value: str, named: Sequence[str], csv: CsvConfig, alike: Alike = "refuse") -> pa.Table:
     """One column as stored, the others as names of values, null if missing.
 
     The decimal sign applies to numbers and not to codes: readers of the values handle it.
@@ -35,16 +34,15 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig, 
     columns, as_stored = [value, *named], csv.model_copy(update={"decimal": "."})
     if odd := [name for name in (csv.missing if isinstance(csv.missing, dict) else ()) if name not in columns]:
         raise InputError(f"csv.missing names {odd[0]!r}, no column that is used; {nearest(odd[0], columns)}")
-    found = source_of(source, ignore, frozenset(map(alike_key, columns)))
-    path = found.path
-    csv.require_used(found.parts[0].suffix, path)
-    layouts = layouts_of(found.parts, csv)
+    path = source.path
+    csv.require_used(source.parts[0].suffix, path)
+    layouts = layouts_of(source.parts, csv)
     names = layouts[0].names
     if lacking := [name for name in columns if name not in names]:
         raise InputError(f"{path} has no column {lacking[0]!r}; {nearest(lacking[0], names)}")
     require_once(names, columns, path)
-    check_kinds(found.parts, layouts, columns)
-    pieces = [_read(part, value, named, as_stored) for part in found.parts]
+    check_kinds(source.parts, layouts, columns)
+    pieces = [_read(part, value, named, as_stored, alike) for part in source.parts]
     pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
     if len(types := {str(piece.schema.field(value).type) for piece in pieces}) > 1:
         raise InputError(f"{path} has {value!r} as {' and as '.join(sorted(types))}; give it one type")
@@ -54,21 +52,28 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig, 
     return table
 
 
-def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig, alike: Alike) -> pa.Table:
     columns = [value, *named]
     found = [batch for _, batch in batches([(part, None)], columns, csv)]
     table = pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns})
     values = table.column(value)
     plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    return pa.table({value: plain, **{name: _named(table.column(name), name, csv, part.whole) for name in named}})
+    names = {name: _named(table.column(name), name, csv, part.whole, alike) for name in named}
+    return pa.table({value: plain, **names})
 
 
-def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig, whole: bool | None) -> pa.ChunkedArray:
-    name_of, chunks = namer(column.type, name, whole, csv.missing_of(name)), []
+def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig, whole: bool | None, alike: Alike) -> pa.ChunkedArray:
+    marks, chunks = csv.missing_of(name), []
+    name_of, is_text = namer(column.type, name, whole, marks), kind_of(column.type, name) == "text"
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        names = [None if value is None else name_of(value) or None for value in coded.dictionary.to_pylist()]
-        chunks.append(pa.array(names, pa.string()).take(coded.indices))
+        names = ["" if value is None else name_of(value) for value in coded.dictionary.to_pylist()]
+        near = {one: mark for one in names if is_text and (mark := missing_alike(one, marks)) is not None}
+        if alike == "refuse":
+            require_apart(near, f"column {name!r}", "correct them, or set alike: merge to combine them, or keep")
+        absent = {"", *(near if alike == "merge" else ())}
+        found = [None if one in absent else one for one in names]
+        chunks.append(pa.array(found, pa.string()).take(coded.indices))
     return pa.chunked_array(chunks, pa.string())
 
 
@@ -151,11 +156,14 @@ def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
 
 def _find_marks(column: Column) -> None:
     """Treat usual marks of missing values among numbers as missing; elsewhere NA may be a code."""
+    if blanks := [value for value in column.values if not alike_key(value)]:
+        column.marks = (" ",)
+        column.missing += sum(column.values.pop(value) for value in blanks)
     marks = [value for value in column.values if value.strip() in MARKS]
     left = column.values - Counter({mark: column.values[mark] for mark in marks})
     numbers = Column("", "", left, decimal=column.decimal).numbers
     if marks and numbers:
-        column.marks = tuple(sorted({mark.strip() for mark in marks}))
+        column.marks += tuple(sorted({mark.strip() for mark in marks}))
         column.missing += sum(column.values.pop(mark) for mark in marks)
         return
     ends = numbers if numbers and len(numbers) > FEW_NUMBERS else []

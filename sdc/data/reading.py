@@ -68,6 +68,7 @@ OTHER_COMMANDS = (
 TableLike: TypeAlias = Table | Any
 """A table, or what `read_table` makes one of: a data frame, or the path of a file."""
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,]000")
 MEMORY = 1 << 30
 """Default bytes for counted cells."""
 
@@ -261,7 +262,8 @@ def read_schema(source: Source, settings: TableConfig) -> Schema:
 
     Categories are those of the settings, or one without a name. InputError for a hierarchy with an unknown variable.
     """
-    *_, codings = _read_layouts(source, settings)
+    with source.named():
+        *_, codings = _read_layouts(source, settings)
     missing = {coding.name: () if coding.missing is None else (coding.missing,) for coding in codings}
     named = {c.name: ("",) if c.order is None else dict.fromkeys((*c.order, *missing[c.name])) for c in codings}
     schema = Schema(tuple(Variable(name, tuple(categories)) for name, categories in named.items()))
@@ -277,7 +279,8 @@ def count_records(
         raise InputError(
             f"{source.path} is to be read with missing counts, which builds and sdc widths do; leave out missing_counts"
         )
-    layouts, count, codings = _read_layouts(source, settings)
+    with source.named():
+        layouts, count, codings = _read_layouts(source, settings)
     pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
     runner = executor if len(pieces) > 1 else IN_PROCESS  # for one unit, sending it gains nothing
     folder = scratch_of(runner)
@@ -289,13 +292,14 @@ def count_records(
     ]
     tally = CellTally(codings, memory, folder, settings.weight is not None)
     try:
-        for found in runner.run(count_part, None, units):
-            # the first error in the order of the parts, for any number of workers
-            if isinstance(found, InputError):
-                raise found
-            tally.unite(found)
-        _check(tally, settings, source.path)
-        return _settled(tally.close(memory), settings, runner, source.path, count is not None)
+        with source.named():
+            for found in runner.run(count_part, None, units):
+                # the first error in the order of the parts, for any number of workers
+                if isinstance(found, InputError):
+                    raise found
+                tally.unite(found)
+            _check(tally, settings, source.path)
+            return _settled(tally.close(memory), settings, runner, source.path, count is not None)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -320,11 +324,17 @@ def _count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str |
     """
     if COUNT in settings.columns:
         return settings.columns[COUNT]
-    if COUNT in columns:
-        return COUNT
     recodes = [recode.column for recode in settings.recodes.values()]
-    declared = {settings.weight, *(settings.variables or ()), *settings.columns.values(), *recodes}
-    if doubtful := next((column for column in columns if looks_like_counts(column) and column not in declared), None):
+    declared = {COUNT, settings.weight, *(settings.variables or ()), *settings.columns.values(), *recodes}
+    doubtful = next((column for column in columns if looks_like_counts(column) and column not in declared), None)
+    if COUNT in columns:
+        if doubtful is not None and settings.variables is None:
+            raise InputError(
+                f"{path} has the columns {COUNT!r} and {doubtful!r}, which both look like counts; set table.columns: "
+                f"{{count: {COUNT!r}}} if {doubtful!r} is a variable, or name the variables"
+            )
+        return COUNT
+    if doubtful is not None:
         raise InputError(
             f"{path} has the column {doubtful!r}, and no setting declares whether it counts the records of a cell; "
             f"set table.columns: {{count: {doubtful!r}}} if it does, or {{count: null}} if each row is a record"
@@ -564,6 +574,12 @@ def _count(value: object, where: str, decimal: str) -> int:
     if isinstance(value, str) and _BETWEEN.fullmatch(value):
         raise IncompleteTableError(
             f"{where} has counts between two numbers; give each cell its count, or use {OTHER_COMMANDS}"
+        )
+    if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
+        raise InputError(
+            f"{where} has a value with three zeros after a point or comma, which may be thousands; write counts "
+            "without any",
+            f"{where} has the value {value}",
         )
     digits, power = decimal_of(str(value), decimal if isinstance(value, str) else ".") or (-1, 0)
     if power < 0 or not 0 <= (number := digits * 10**power) <= MAX_TOTAL:

@@ -23,6 +23,7 @@ from sdc.model.errors import InputError
 
 _BATCH_ROWS = 1 << 17
 _PAGES = 1 << 20  # bytes of a column that are read at a time
+_NOT_HELD = pa.ArrowException, TypeError, ValueError, OverflowError  # for values that Arrow cannot hold
 
 
 FRAME = "the data frame"
@@ -304,7 +305,7 @@ def _of_column(name: str, column: Any) -> pa.Array:
         kind = "".join(kinds)
     try:
         return pa.Array.from_pandas(column)
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except _NOT_HELD as error:
         raise InputError(
             f"column {name!r} of the data frame has the type {kind}, which Arrow cannot hold; store it as text",
             str(error),
@@ -314,5 +315,5 @@ def _of_column(name: str, column: Any) -> pa.Array:
 def _whatever(column: Any) -> pa.Array:
     try:
         return pa.Array.from_pandas(column)
-    except (pa.ArrowException, TypeError, ValueError):
+    except _NOT_HELD:
         return pa.array([str(value) for value in column], pa.string())

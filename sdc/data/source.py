@@ -125,6 +125,16 @@ class Source:
         of_kind = ("pyreadstat",) if self.parts[0].suffix in STATISTICAL else ()
         return {name: importlib.metadata.version(name) for name in of_kind}
 
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Put the path before the message of an InputError that names neither it nor a part."""
+        try:
+            yield
+        except InputError as error:
+            if any(name in str(error) for name in (self.path, *(part.url for part in self.parts))):
+                raise
+            raise type(error)(f"{self.path}: {error}", error.detail) from None
+
     def digest(self, structural_zeros: str | Path | None = None) -> str:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
         sha = hashlib.sha256()
@@ -304,7 +314,14 @@ def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequenc
             "under table.ignore"
         )
     named = ((str(files.unstrip_protocol(part)) if is_url(path) else part, part) for part in listed)
-    return Source(path, tuple(_part(url, files, part) for url, part in named))
+    parts = tuple(_part(url, files, part) for url, part in named)
+    first = {part.fingerprint: part for part in reversed(parts)}
+    if twice := next((part for part in parts if first[part.fingerprint] is not part), None):
+        raise InputError(
+            f"{twice} and {first[twice.fingerprint].name} are one file under two names, whose records would count "
+            "twice; name one of them under table.ignore"
+        )
+    return Source(path, parts)
 
 
 def _is_ignored(name: str, ignore: Sequence[str]) -> bool:
@@ -313,7 +330,8 @@ def _is_ignored(name: str, ignore: Sequence[str]) -> bool:
 
 
 def _part(url: str, files: Any, inside: str) -> SourcePart:
-    return SourcePart(url, files.info(inside)["size"], _fingerprint(url))
+    with readable(url):
+        return SourcePart(url, files.info(inside)["size"], _fingerprint(url))
 
 
 def _is_glob(path: str) -> bool:

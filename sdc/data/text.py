@@ -36,6 +36,21 @@ _ROWS, _FEW, _VALUES = 1 << 17, 1 << 10, 1 << 16  # of a batch, and of its disti
 _QUOTED = 80  # bytes of a line in a detail
 _AS_UTF8 = ("utf-8", "utf-8-sig")
 _SIGNS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_OTHERS = {  # how files begin that are no text of records, in small letters
+    b"pk\x03\x04": "a ZIP archive or an Excel file",
+    b"\x1f\x8b": "a file packed by gzip",
+    b"bzh91ay&sy": "a file packed by bzip2",
+    b"\xfd7zxz\0": "a file packed by xz",
+    b"\x28\xb5\x2f\xfd": "a file packed by zstd",
+    b"par1\x15": "a Parquet file",
+    b"$fl2": "a file of SPSS",
+    b"\xd0\xcf\x11\xe0": "an old Excel file",
+    b"%pdf-": "a PDF file",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"version https://git-lfs": "a pointer of Git LFS",
+}
+_LATIN = ("cp1252", "iso8859-1", "iso8859-15")  # in which almost any text of UTF-8 becomes other text
 _ITS_OWN = "; name the file's own as table.csv.encoding"
 _HOW = "; double the quotation marks inside values, or set csv: {quote: none} if the file is written without quoting"
 
@@ -58,6 +73,9 @@ def _header_of(part: RecordFile, csv: Text) -> list[str]:
     """The column names in the first non-empty line."""
     for lines in _blocks(part, csv, None):
         if at := _first(lines.text):
+            begun = lines.text[at.start : at.start + _QUOTED].lower()
+            if what := next((what for sign, what in _OTHERS.items() if begun.startswith(sign)), None):
+                raise InputError(f"{part} begins as {what} does; give the data, in a file whose suffix says its kind")
             return _names(lines, at)
     raise InputError(f"{part} is empty; give a file with a header and records")
 
@@ -175,15 +193,17 @@ class _Batch:
             try:
                 value = text[begin:end].decode()
             except UnicodeDecodeError:
-                raise self._undecoded(v, code, column) from None
+                raise self._error(v, code, column, f"bytes that are not {self.lines.csv.encoding}") from None
+            if _is_of_utf8(value, self.lines.csv.encoding):
+                raise self._error(v, code, column, f"text in UTF-8, and csv.encoding is {self.lines.csv.encoding}")
             if quote != "none" and value.startswith(quote):
                 value = value[1:-1].replace(quote * 2, quote)
             found.append(value or None)
         return found
 
-    def _undecoded(self, v: int, code: int, column: str) -> InputError:
+    def _error(self, v: int, code: int, column: str, what: str) -> InputError:
         rows = np.flatnonzero(self.codes[v] == code)
-        what = f"column {column!r} has bytes that are not {self.lines.csv.encoding}{_ITS_OWN}"
+        what = f"column {column!r} has {what}{_ITS_OWN}"
         return self.lines.error_at(int(self.starts[rows[0]]) if len(rows) else 0, what)
 
     def _check_headers(self, values: list[list[str | None]], columns: Sequence[str], names: Sequence[str]) -> None:
@@ -218,6 +238,14 @@ def _message(problem: int, about: int, names: Sequence[str]) -> str:
     return f"{where} has {what}{_HOW}"
 
 
+def _is_of_utf8(value: str, encoding: str) -> bool:
+    """Whether a text read in an encoding of one byte a letter is one in UTF-8: every letter beyond ASCII would be."""
+    try:
+        return encoding in _LATIN and not value.isascii() and value.encode(encoding).decode().isprintable()
+    except UnicodeError:
+        return False
+
+
 # Lines
 
 
@@ -228,10 +256,19 @@ def _first(text: bytes) -> range | None:
 
 
 def _names(lines: _Lines, at: range) -> list[str]:
+    line, encoding = lines.text[at.start : at.stop], lines.csv.encoding
     try:
-        return lines.fields(lines.text[at.start : at.stop])
+        names = lines.fields(line)
+        if b"\0" in line:
+            problem = f"it has bytes of 0, as text in UTF-16 has, and csv.encoding is {encoding}{_ITS_OWN}"
+        elif line.lower().startswith(b"sep="):
+            problem = "it names the delimiter for Excel; take the line out, and set table.csv.delimiter"
+        elif any(_is_of_utf8(name, encoding) for name in names):
+            problem = f"the names of the columns are text in UTF-8, and csv.encoding is {encoding}{_ITS_OWN}"
+        else:
+            return names
     except UnicodeDecodeError:
-        problem = f"the names of the columns are not {lines.csv.encoding}{_ITS_OWN}"
+        problem = f"the names of the columns are not {encoding}{_ITS_OWN}"
     except standard.Error:
         problem = f"the names of the columns have a quotation mark that is not closed in its line{_HOW}"
     raise lines.error_at(at.start, problem)
@@ -317,17 +354,39 @@ def _line(file: IO[bytes]) -> Iterator[bytes]:
             return
 
 
+class _Streams:
+    """A file of packed streams. Those of the standard library end without a word at what is no stream after one."""
+
+    def __init__(self, file: IO[bytes], new: Callable[[], Any]) -> None:
+        self._file, self._new, self._stream = file, new, new()
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, fewer at the end alone; EOFError for a stream that is cut short."""
+        found = bytearray()
+        while len(found) < size:
+            rest = self._stream.unused_data
+            if self._stream.eof:
+                if not (rest := rest or self._file.read(_BLOCK)):
+                    break
+                self._stream = self._new()
+            elif self._stream.needs_input and not (rest := self._file.read(_BLOCK)):
+                raise EOFError("the file ends before the end of its stream")
+            found += self._stream.decompress(rest, size - len(found))
+        return bytes(found)
+
+
 @contextmanager
-def _unpacked(source: str | IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
+def _unpacked(source: str | IO[bytes], suffix: str) -> Iterator[Any]:
     openers: dict[str, Callable[[Any], Any]] = {
         ".gz": gzip.open,
-        ".bz2": bz2.open,
-        ".xz": lzma.open,
         ".zst": lambda packed: pa.CompressedInputStream(packed, "zstd"),
         "": partial(open, mode="rb"),
     }
     packed = next(filter(suffix.endswith, _PACKED), "")
-    if packed or isinstance(source, str):
+    if new := {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}.get(packed):
+        with open(source, "rb") if isinstance(source, str) else source as file:
+            yield _Streams(file, new)
+    elif packed or isinstance(source, str):
         with openers[packed](source) as file:
             yield file
     else:

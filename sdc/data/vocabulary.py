@@ -24,7 +24,7 @@ import pyarrow as pa
 from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
 from sdc.data.statistical import whole_name
-from sdc.model.alike import Alike, alike_key, alikes, require_apart
+from sdc.model.alike import Alike, alike_key, alikes, decimal_of, require_apart
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved
@@ -258,8 +258,9 @@ class Vocabulary:
         self.nulls = 0
         self.bad: dict[BadRecord, BadRecords] = {}
         self.unmet = set(coding.grouped)  # values named in groups without a row
-        self.alike: dict[str, str] = {}  # by value, the similar name in the settings
-        self._known: dict[Any, tuple[str, str | Bad]] = {}
+        self.alike: dict[str, str] = {}  # by value, the similar name in the settings, or the similar missing value
+        self._known: dict[Any, tuple[str, str | Bad, str | None]] = {}
+        self._settled = coding.named | coding.grouped
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -272,18 +273,20 @@ class Vocabulary:
 
         Unused entries of a dictionary do not count.
         """
-        name_of = namer(column.type, self.coding.column, self.coding.whole, self.coding.marks)
+        coding = self.coding
+        name_of = namer(column.type, coding.column, coding.whole, coding.marks, are_names=not coding.is_number)
         is_text = kind_of(column.type, self.coding.column) == "text"
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # an additional entry for rows without a value: nulls get its index
         met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
-        met.append(("", Bad(BadRecord.MISSING, "")))
+        met.append(("", Bad(BadRecord.MISSING, ""), None))
         rows = indices_of(column, len(met) - 1)
         times = np.bincount(rows, minlength=len(met)).tolist()
+        self.alike |= {name: mark for (name, _, mark), n in zip(met, times, strict=True) if n and mark is not None}
         if self.coding.order is not None:
-            self._note([name for (name, _), n in zip(met, times, strict=True) if n and name], is_text)
-        return np.array([self._code(c, n, part) for (_, c), n in zip(met, times, strict=True)], np.int64), rows
+            self._note([name for (name, *_), n in zip(met, times, strict=True) if n and name], is_text)
+        return np.array([self._code(c, n, part) for (_, c, _), n in zip(met, times, strict=True)], np.int64), rows
 
     def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
         """Add the content of another vocabulary of the variable; returns this one's code for each of its."""
@@ -356,11 +359,17 @@ class Vocabulary:
             ) from None
         return values
 
-    def _met(self, value: Any, name_of: Callable[[Any], str], is_text: bool) -> tuple[str, str | Bad]:
+    def _met(self, value: Any, name_of: Callable[[Any], str], is_text: bool) -> tuple[str, str | Bad, str | None]:
+        """The name of a value, its category, and the missing value that it is alike, if that is to be refused."""
         if value not in self._known:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
             name = "" if value is None else name_of(value)
+            mark = None
+            if is_text and name not in self._settled and self.coding.alike != "keep":
+                mark = missing_alike(name, self.coding.marks)
+            if mark is not None and self.coding.alike == "merge":
+                name, mark = "", None
             if re.search(r"[\r\n]", name):
                 what = f"column {self.coding.column!r} has a value of several lines"
                 raise InputError(f"{what}; recode it", f"{what}, it begins {name[:20]!r}")
@@ -368,7 +377,7 @@ class Vocabulary:
                 category: str | Bad = "".join(name.split()).casefold()
             else:
                 category = self.coding.category(name, is_text) if name else Bad(BadRecord.MISSING, "")
-            self._known[value] = name, category
+            self._known[value] = name, category, mark
         return self._known[value]
 
     def _code(self, category: str | Bad, times: int, part: str) -> int:
@@ -432,17 +441,31 @@ def _too_many(coding: Coding) -> InputError:
     )
 
 
+def missing_alike(name: str, marks: Collection[str]) -> str | None:
+    """The missing value that a text is alike: an empty text for one of blanks, or a mark; None if there is none."""
+    return next((mark for mark in ("", *marks) if name and alike_key(mark) == alike_key(name)), None)
+
+
 def namer(
-    kind: pa.DataType, column: str, whole: bool | None = None, marks: Collection[str] = ()
+    kind: pa.DataType,
+    column: str,
+    whole: bool | None = None,
+    marks: Collection[str] = (),
+    *,
+    are_names: bool = True,
 ) -> Callable[[Any], str]:
     """How values of an Arrow type are named, as in Python and pandas; an empty name is a missing value.
 
     whole  whether whole numbers, also floats, are named 1, or all 1.0; None: as stored
     marks  texts that stand for missing values; numbers are compared by value: -9.0 with -9
+    are_names  whether floats that do not tell whole numbers apart are refused
 
     A narrow float gets its shortest numeral. InputError for types without names.
     """
     named = _namer(kind, column, whole)
+    stored = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if are_names and (about := next((own for one, *own in _DIGITS if stored.equals(one)), None)):
+        named = _exact(named, column, *about)
     if not marks:
         return named
     same: Callable[[str], str] = str.strip if kind_of(kind, column) == "text" else alike_key
@@ -501,7 +524,23 @@ def _number_name(value: float | Decimal) -> str:
     return f"{found:f}" if isinstance(found, Decimal) else str(found)
 
 
+def _exact(named: Callable[[Any], str], column: str, bits: int, most: int) -> Callable[[Any], str]:
+    """Refuse large floats that need all digits of their type: several whole numbers may have become one."""
+
+    def name(value: float) -> str:
+        found = named(value)
+        if 1 << bits <= abs(value) < math.inf and len(str(abs((decimal_of(found) or (0, 0))[0]))) >= most:
+            raise InputError(
+                f"column {column!r} has floats above {1 << bits:,} with {most} digits or more, which may stand for "
+                "several whole numbers; store it as integers or text, or leave it out"
+            )
+        return found
+
+    return name
+
+
 _NARROW = ((pa.float32(), np.float32), (pa.float16(), np.float16))
+_DIGITS = ((pa.float64(), 53, 16), (pa.float32(), 24, 8), (pa.float16(), 11, 4))  # bits, and digits beyond them
 _NAMERS: dict[str, Callable[[Any], str]] = {
     "truth value": str,
     "number": _number_name,

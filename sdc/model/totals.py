@@ -23,10 +23,10 @@ SumCategory = tuple[str, str]
 MOST_LEVELS = 4  # of totals of totals
 MOST_VARIABLES = 10  # of a table that lists all its totals: it has 2^n - 1 marginals
 WORDS = frozenset(
-    "total totals totaal totale totaux totalt totales totalsumme grandtotal insgesamt gesamt gesamtsumme summe sum "
-    "somme suma summa soma zusammen ensemble alle alles all alla tous toutes tout todos todas tutti ialt samlet "
-    "samtliga sammanlagt yhteensä kaikki ogółem razem celkem spolu összesen ukupno skupaj kokku kopā iš_viso toplam "
-    "итого всего усього σύνολο 合計 総数 总计 合计 總計 합계".replace("_", " ").split()
+    "total totals subtotal subtotals totaal totale totaux totalt totales totalsumme grandtotal insgesamt insg gesamt "
+    "gesamtsumme summe sum somme suma summa soma zusammen ensemble alle alles all alla tous toutes tout todos todas "
+    "tutti ialt samlet samtliga sammanlagt yhteensä kaikki ogółem razem celkem spolu összesen ukupno skupaj kokku kopā "
+    "iš_viso toplam итого всего сумма všichni усього σύνολο 合計 総数 总计 合计 總計 합계".replace("_", " ").split()
 )
 SHORT = frozenset({"t", "tot", "ttl", "i alt", "iš viso", "both sexes"})
 

@@ -50,8 +50,14 @@ class MagnitudeRequest:
         contributor: str | None,
     ) -> MagnitudeRequest:
         """InputError for what makes no table; `also` may write a grouping as region*size."""
-        groupings = [tuple(variables), *(tuple(g.split("*") if isinstance(g, str) else g) for g in also)]
-        coarser = {n: (own,) if isinstance(own, str) else tuple(own) for n, own in (hierarchies or {}).items()}
+        try:
+            groupings = [tuple(variables), *(tuple(g.split("*") if isinstance(g, str) else g) for g in also)]
+            coarser = {n: (own,) if isinstance(own, str) else tuple(own) for n, own in dict(hierarchies or {}).items()}
+        except (TypeError, ValueError):
+            raise InputError(
+                'also is a list of groupings, such as ["region*size"], and hierarchies gives a variable its coarser '
+                'columns, such as {"place": ["county"]}; give them so'
+            ) from None
         for grouping in groupings:
             if not grouping:
                 raise InputError("a table is by no variable; name one at least")
@@ -236,7 +242,10 @@ def magnitude_table(
     if unique and sums.contributor is None:
         raise InputError("unique = True, and no column says whose a record is; name it as contributor")
     values, places = _values(records.column(sums.value), sums.value, decimals, decimal)
-    coded = {name: _coded(records.column(name), name, alike, decimal) for name in sums.columns}
+    coded = {
+        name: _coded(records.column(name), name, alike, decimal, is_owner=name == sums.contributor)
+        for name in sums.columns
+    }
     owners = np.arange(len(values)) if sums.contributor is None else _owners(coded, sums.contributor, unique)
     _require_nested(coded, sums.coarser)
     _require_no_totals({name: coded[name] for name in (*sums.names, *chain(*sums.coarser.values()))}, values)
@@ -340,9 +349,8 @@ def _values(column: pa.ChunkedArray, name: str, decimals: int | None, sign: str)
     # as text, for a float the shortest that is read as it: what a number is, its digits say exactly
     texts = column.cast(kind).cast(pa.string()).to_pylist()
     numbers = [decimal_of(text, sign if is_text else ".") for text in texts]
-    _require_none(
-        texts, [n is None for n in numbers], name, f"are no numbers with the decimal sign {sign!r}; correct them"
-    )
+    none = f"are no numbers with the decimal sign {sign!r}" if is_text else "are infinite or NaN"
+    _require_none(texts, [n is None for n in numbers], name, f"{none}; correct them")
     found = [number if decimals is None else _rounded(number, decimals) for number in numbers if number is not None]
     too_fine = f"have more than {MOST_PLACES} decimals; say by decimals to how many they are rounded"
     _require_none(texts, [power < -MOST_PLACES for _, power in found], name, too_fine)
@@ -409,8 +417,10 @@ def _require_no_totals(coded: Coded, values: Values) -> None:
                 )
 
 
-def _coded(column: pa.ChunkedArray, name: str, alike: Alike, decimal: str) -> tuple[list[str], Values]:
-    """The categories in order of text, and the code of each record.
+def _coded(
+    column: pa.ChunkedArray, name: str, alike: Alike, decimal: str, *, is_owner: bool
+) -> tuple[list[str], Values]:
+    """The categories in order of text, and the code of each record. Contributors are alike as 007 and 7 too.
 
     InputError for a missing one, a total, and for names that are alike where these are refused.
     """
@@ -419,6 +429,11 @@ def _coded(column: pa.ChunkedArray, name: str, alike: Alike, decimal: str) -> tu
     texts = column.to_pylist()
     remedy = "write each in one way, or say by alike whether to merge them or to keep them apart"
     spelled = {} if alike == "keep" else alikes(set(texts), decimal=decimal)
+    if is_owner and alike != "keep":
+        shortest = dict[str, str]()
+        for text in sorted({t for t in texts if t.strip().isdigit()} - spelled.keys(), key=lambda t: (len(t), t)):
+            if (first := shortest.setdefault(text.strip().lstrip("0"), text)) != text:
+                spelled[text] = first
     if alike == "refuse":
         require_apart(spelled, f"column {name!r}", remedy)
     categories = sorted({spelled.get(text, text) for text in texts})

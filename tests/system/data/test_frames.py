@@ -73,6 +73,7 @@ def test_columns_of_mixed_types() -> None:
         "column 'a' of the data frame has values of the types int, str",
     )
     refused(pd.DataFrame({"a": np.array([{SECRET: 1}, None], object)}), "column 'a' has the type struct, which")
+    refused(pd.DataFrame({"a": [1 << 70, 1]}), "column 'a' of the data frame has the type int, which Arrow cannot hold")
     assert sdc.read_table(pd.DataFrame({"a": np.array(["x", None, "y"], object)}), missing={"a": "?"}).total == 3
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sdc.api import magnitude_table
 from sdc.data.profile import written
 from sdc.data.reading import read_table
 from sdc.data.source import open_source
@@ -126,6 +127,41 @@ def test_the_spelling_of_the_settings_goes_before_that_of_a_number() -> None:
     listed = {"a": ["1", "2"], "b": ["false", "true"]}
     table = read_table(frame, categories=listed, missing={"a": "-"})
     assert (names(table), names(table, 1)) == (("1", "2", "-"), ("false", "true"))
+
+
+@pytest.mark.parametrize(
+    ("odd", "marks"),
+    [(" ", []), ("\xa0", []), ("\u200b", []), ("na", ["NA"]), ("9.0", ["9"]), ("n/a ", ["N/A"])],
+)
+def test_values_that_are_alike_missing_ones(odd: str, marks: list[str], tmp_path: Path) -> None:
+    path, csv = rows(tmp_path / "t.csv", "a,b", "x,u", f"{odd},u", ",u"), {"missing": marks}
+    given = {"csv": csv, "missing": {"a": "none"}}
+    with pytest.raises(InputError, match=r"t\.csv: column 'a': 1 value differs from others only in") as refused:
+        read_table(path, **given)
+    assert ascii(odd) in refused.value.detail
+    assert set(names(read_table(path, **given, alike="keep"))) == {"x", odd, "none"}
+    merged = read_table(path, **given, alike="merge")
+    assert dict(zip(names(merged), merged.one_way()[0].tolist(), strict=True)) == {"x": 1, "none": 2}
+    assert read_table(path, csv={"missing": [*marks, odd]}, missing={"a": "none"}) == merged
+    unused = pa.table({"a": pa.DictionaryArray.from_arrays([0, 0], ["x", odd]), "b": ["u", "u"]})
+    assert names(read_table(unused, csv=csv)) == ("x",)
+    if not marks:
+        text, _ = written(open_source(rows(path, "a,b", "x,u", "y,v", f"{odd},u", "x,v")), "t")
+        assert '"missing": {"a": [" "]}' in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(pa.float64(), 2.0**53), (pa.float32(), 2.0**24), (pa.float64(), 12345678901234567.0)]
+)
+def test_floats_that_do_not_tell_codes_apart(kind: pa.DataType, code: float) -> None:
+    """Stata's float holds 16777217 as 16777216: two codes are one."""
+    frame = pa.table({"a": pa.array([1.0, code, code + 1]).cast(kind), "b": ["u", "u", "u"], "v": [1, 2, 3]})
+    with pytest.raises(InputError, match=r"column 'a' has floats above .* may stand for several whole numbers; store"):
+        read_table(frame, variables=["a", "b"])
+    bins = {"a": {"bins": {"low": [None, 5], "high": [5, None]}}}
+    assert read_table(frame, variables=["a"], recodes=bins).one_way()[0].tolist() == [1, 2]  # amounts may be as large
+    with pytest.raises(InputError, match="column 'a' has floats above"):
+        magnitude_table(frame, value="v", by="b", contributor="a", contributors=1)
 
 
 def test_codes_beside_a_decimal_comma(tmp_path: Path) -> None:

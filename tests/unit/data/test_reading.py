@@ -253,6 +253,8 @@ def test_no_records(tmp_path: Path) -> None:
         (["1e400"], "has the value 1e400"),
         (["many"], "has the value many"),
         (["1_200"], "has the value 1_200"),
+        (["1.000", "12"], "three zeros after a point or comma, which may be thousands"),
+        (["1,000"], "three zeros after a point or comma, which may be thousands"),
         ([float("inf")], "has the value inf"),
         ([1, None], "column 'count' has 1 missing values; give each cell its count"),
     ],

@@ -136,6 +136,16 @@ def test_a_column_that_looks_like_counts_is_asked_about(name: str, variables: An
         assert read_table(source, variables=["sex", name]).total == 2  # it is said that it is a variable
 
 
+@pytest.mark.parametrize("other", ["Count", "freq", "n"])
+def test_two_columns_that_look_like_counts(other: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"sex,count,{other}\nf,1,2\nm,3,4\n")
+    with pytest.raises(InputError, match=rf"has the columns 'count' and '{other}', which both look like counts; set"):
+        read_table(path)
+    assert read_table(path, columns={"count": "count"}).schema.names == ("sex", other)
+    assert read_table(path, variables=["sex"]).total == 4
+
+
 def test_the_column_of_counts_by_name(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(CELLS.format("persons"))

@@ -92,6 +92,23 @@ def test_a_name_with_a_star_is_no_glob(tmp_path: Path) -> None:
     assert read_table(tmp_path / "data [2024]" / "*.csv").total == 1
 
 
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_file_under_two_names(link: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\nx,y\n")
+    getattr(tmp_path / "b.csv", link)(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"b\.csv and a\.csv are one file under two names, whose records would"):
+        open_source(tmp_path)
+    assert read_table(tmp_path, ignore=["b*"]).total == 1
+
+
+@pytest.mark.parametrize(("target", "match"), [("nowhere", "does not exist"), ("l.csv", "Too many levels of symb")])
+def test_a_link_to_nothing_is_named(target: str, match: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\nx,y\n")
+    (tmp_path / "l.csv").symlink_to(target)
+    with pytest.raises(InputError, match=rf"l\.csv .*{match}"):
+        open_source(tmp_path)
+
+
 def test_a_url_is_the_same_as_a_path(parts: Path, memory: MemoryFileSystem) -> None:
     memory.put(f"{parts}/", "/there/", recursive=True)
     pq.write_table(pa.table({"a": ["x"]}), parts / "t.parquet")

@@ -293,6 +293,9 @@ def test_groupings_whose_difference_fails_a_rule_become_coarser(tmp_path: Path) 
         (["region", "region"], [], {}, r"region\*region is named twice, or names a variable twice"),
         (["region"], [["region"]], {}, "region is named twice"),
         (["sales"], [], {}, "'sales' is summed, and would be published by its own values"),
+        (["region"], 3, {}, "also is a list of groupings"),
+        (["region"], [], ["region"], "hierarchies gives a variable its coarser columns"),
+        (["region"], [], {"region": 3}, "hierarchies gives a variable its coarser columns"),
         (["region"], [], {"firm": ["region"]}, "a hierarchy is given of 'firm', which no grouping has"),
         (["colour"], [], {}, "has no column 'colour'"),
         ([], [], {}, "a table is by no variable"),
@@ -301,7 +304,7 @@ def test_groupings_whose_difference_fails_a_rule_become_coarser(tmp_path: Path) 
     ],
 )
 def test_groupings_that_make_no_table_are_refused(
-    firms: Path, variables: list[str], also: list[list[str]], hierarchies: dict[str, list[str]], message: str
+    firms: Path, variables: list[str], also: Any, hierarchies: Any, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         magnitude_table(firms, value="sales", by=variables, **RULES, also=also, hierarchies=hierarchies)
@@ -316,6 +319,7 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
         ("Alba", "ALBA"),
         ("Alb\u00e4", "Alba\u0308"),
         ("7", "7.0"),
+        ("7", "007"),
         ("A", "\u200bA"),
     ):
         path.write_text(f"region,firm,sales\nnorth,{one},500\nnorth,{other},400\n{rest}")
@@ -331,6 +335,11 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
     path.write_text(f"region;firm;sales\nnorth;7;500\nnorth;7,0;400\n{rest.replace(',', ';')}")
     with pytest.raises(InputError, match="column 'firm': 1 value differs from others only in how numbers"):
         magnitude_table(path, value="sales", by=["region"], **by, csv={"delimiter": ";", "decimal": ","})
+    path.write_text(f"region,firm,sales\nnorth, ,900\n{rest}")
+    with pytest.raises(InputError, match=r"firms\.csv: column 'firm': 1 value differs from others only in blanks"):
+        magnitude_table(path, value="sales", by=["region"], **by)
+    with pytest.raises(InputError, match=r"firms\.csv: 1 records have no 'firm'"):
+        magnitude_table(path, value="sales", by=["region"], **by, alike="merge")
     path.write_text(f"region,firm,sales\nnorth,NA,900\n{rest}")
     with pytest.raises(InputError, match="1 records have no 'firm'"):  # NA is nobody's name
         magnitude_table(path, value="sales", by=["region"], **by, csv={"missing": ["NA"]})
