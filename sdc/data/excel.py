@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from xml.etree.ElementTree import Element, iterparse
 from xml.parsers.expat import ParserCreate
 
@@ -27,7 +27,7 @@ from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
 
 _BATCH, _BLOCK = 1 << 16, 1 << 18
-_ROWS = 1 << 20  # of a sheet
+_ROWS, _DIGITS = 1 << 20, 15  # of a sheet, and of a number
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # the parts of a format without a meaning
 
@@ -136,7 +136,11 @@ class _Sheet:
         elif cell.kind != "n":
             return cell.text
         elif cell.style not in self.dates:
-            return whole_name(float(cell.text))
+            number = float(cell.text)
+            if abs(number) >= 10**_DIGITS and len(f"{abs(number):.16e}".partition("e")[0].rstrip("0")) > _DIGITS:
+                what = f"a number of more than {_DIGITS} digits, of which Excel keeps {_DIGITS}; store it as text"
+                raise self.error_at(row.number, f"column {_letters(place)} has {what}")
+            return whole_name(number)
         else:
             days = float(cell.text)
             # Excel has a 29 February 1900, day 60
@@ -205,7 +209,7 @@ class _Reader:
 @contextmanager
 def _opened(part: RecordFile, sheet: str | None) -> Iterator[_Sheet]:
     """The sheet of this name, or the only one with cells; InputError if it is missing or ambiguous."""
-    with part.opened() as source, zipfile.ZipFile(source) as archive:
+    with part.opened() as source, _archive(part, source) as archive:
         sheets = list(_sheets(part, archive))
         found = [one for one in sheets if (one.name == sheet if sheet is not None else one.header)]
         if sheet is not None and not found:
@@ -215,6 +219,14 @@ def _opened(part: RecordFile, sheet: str | None) -> Iterator[_Sheet]:
             what = f"the sheets {named}; name one of them as table.csv.sheet" if found else "no cells; give a table"
             raise InputError(f"{part} has {what}")
         yield found[0]
+
+
+def _archive(part: RecordFile, source: Any) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(source)
+    except zipfile.BadZipFile:
+        what = "is no .xlsx file, or is protected by a password; save it as one, without a password"
+        raise InputError(f"{part} {what}, or copy it again if it was cut short") from None
 
 
 def _sheets(part: RecordFile, archive: zipfile.ZipFile) -> Iterator[_Sheet]:

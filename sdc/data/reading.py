@@ -51,7 +51,7 @@ from sdc.data.source import Source, SourcePart, require_records
 from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import PROBLEMS, BadRecord, BadRecords, Coding, without_values
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.alike import alike_key, alikes, decimal_of, differences
+from sdc.model.alike import alike_key, alikes, decimal_of, differences, may_be_thousands
 from sdc.model.errors import IncompleteTableError, InputError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -68,7 +68,6 @@ OTHER_COMMANDS = (
 TableLike: TypeAlias = Table | Any
 """A table, or what `read_table` makes one of: a data frame, or the path of a file."""
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
-_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,]000")
 MEMORY = 1 << 30
 """Default bytes for counted cells."""
 
@@ -356,6 +355,8 @@ def _codings(
     known = [name for name in known if name != COUNT]  # a column that counts nobody
     chosen = known if settings.variables is None else list(settings.variables)
     for name in chosen:
+        if is_reserved(name):
+            raise InputError(f"{name!r} cannot be a variable: it stands for totals; rename the column")
         if name == COUNT:
             raise InputError(f"{COUNT!r} cannot be a variable: it is the column of counts; rename the column")
         if name == settings.weight:
@@ -575,7 +576,7 @@ def _count(value: object, where: str, decimal: str) -> int:
         raise IncompleteTableError(
             f"{where} has counts between two numbers; give each cell its count, or use {OTHER_COMMANDS}"
         )
-    if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
+    if isinstance(value, str) and may_be_thousands(value):
         raise InputError(
             f"{where} has a value with three zeros after a point or comma, which may be thousands; write counts "
             "without any",

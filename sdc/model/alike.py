@@ -16,6 +16,7 @@ _DECIMAL = {
     sign: re.compile(rf"([-+]?)([0-9]{{0,99}}){re.escape(sign)}?([0-9]{{0,99}})(?:[eE]([-+]?[0-9]{{1,4}}))?")
     for sign in (".", ",")
 }
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,]000")
 _CODE = re.compile(r"[-+]?0[0-9]")  # no number starts so
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0").union(map(chr, range(0xFE00, 0xFE10)))
 
@@ -76,6 +77,11 @@ def require_apart(pairs: Mapping[str, str], what: str, remedy: str) -> None:
 
 def _seen(name: str) -> str:
     return "".join(c for c in name if unicodedata.category(c) != "Cf" and c not in _UNSEEN)
+
+
+def may_be_thousands(count: str) -> bool:
+    """Whether a count has three zeros after a point or comma: 1.000 is 1 in one country and 1000 in another."""
+    return _THOUSANDS.fullmatch(count.strip()) is not None
 
 
 def decimal_of(text: str, sign: str = ".") -> tuple[int, int] | None:

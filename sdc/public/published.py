@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sdc.model.alike import may_be_thousands
 from sdc.model.errors import AbsentError, InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
@@ -364,6 +365,8 @@ def _each_count(counts: Iterable[Any], path: Path) -> list[Count]:
 
 def _count_of(text: str) -> Count:
     """A count in CSV: a number, two numbers with -, or nothing; ValueError otherwise."""
+    if may_be_thousands(text):
+        raise ValueError(f"{text} may be thousands")
     low, between, high = text.partition("-")
     if not (between and text.isascii() and low.strip().isdecimal() and high.strip().isdecimal()):
         return whole_of(text) if text else None

@@ -174,6 +174,7 @@ def write(path: Path, text: str) -> Path:
     [
         ("a,count\nx,3\ny,5-2\n", "has 1 counts between two numbers that no count is between; give the lower one"),
         ("a,count\nx,3\ny,2-\n", "is no table of counts.*the one of row 2 is no whole number"),
+        ("a,count\nx,1.000\n", "is no table of counts.*the one of row 1 is no whole number"),
         ("a,count\nx,2..4\n", "the one of row 1 is no whole number; write 2-4 for one that is between 2 and 4, and"),
         ("a,count\nx,3\ny,\n", "nothing bounds them; add one of all records"),
         ("a,count\nx,3\ny,\n(total),5\n(total),6\n", "lists a total twice; name a table that has each once"),

@@ -234,6 +234,7 @@ def test_columns(tmp_path: Path) -> None:
     refused(path, "missing names 'count', no variable of", missing={"count": "none"})
     refused(text(path, "a,Count\n1,2\n"), "has the column 'Count', and no setting declares whether it counts")
     refused(text(path, "a,count\n1,2\n"), "'count' cannot be a variable", variables=["a", "count"])
+    refused(text(path, "a,(Total)\n1,2\n"), r"'\(Total\)' cannot be a variable: it stands for totals; rename")
     many = write(tmp_path / "m.parquet", {f"v{v}": [1] for v in range(64)})
     refused(many, "64 variables; a table has 1 to 63")
 
