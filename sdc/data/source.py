@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 
 from sdc.config.table import KINDS, STATISTICAL, SUFFIXES, TEXTS, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
-from sdc.events import STEP, emit
+from sdc.events import STEP, WARNING, emit
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
 from sdc.paths import at_home
@@ -137,10 +137,13 @@ class Source:
 
     def digest(self, structural_zeros: str | Path | None = None) -> str:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
-        sha = hashlib.sha256()
+        sha, known = hashlib.sha256(), dict[str, SourcePart]()
         for part in counted(self.parts, len(self.parts), "digesting the data"):
+            if (one := known.setdefault(digest := part.digest(), part)) is not part:
+                said = f"{part} and {one.name} have the same content, and their records count twice"
+                emit(WARNING, f"warning: {said}; leave one out, by table.ignore, if it is a copy")
             # names without folders: the same parts elsewhere are the same data
-            sha.update(f"{part.name}\0{part.digest()}\n".encode())
+            sha.update(f"{part.name}\0{digest}\n".encode())
         if structural_zeros is not None:
             sha.update(f"structural zeros\0{zeros_digest(structural_zeros)}\n".encode())
         return sha.hexdigest()

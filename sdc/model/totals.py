@@ -178,9 +178,9 @@ def _is_sum(table: Table, v: int, order: Sequence[int], sums: Counts, place: int
 
 
 def warnings_of(found: Iterable[SumCategory]) -> Iterator[str]:
-    """The warning on each before a build; it quotes no data."""
-    for name, category in found:
-        shown = f"{category!r}" if is_usual(category) else "a category, which sdc init names,"
+    """The warnings before a build, each once; they quote no data."""
+    hidden = "a category, which sdc init names,"
+    for name, shown in dict.fromkeys((name, f"{one!r}" if is_usual(one) else hidden) for name, one in found):
         yield (
             f"warning: {shown} of {name!r} looks like a total: it is called so, or its counts are the sum of all "
             f"others. Leave its rows out if it is one, or name it in table.not_totals.{name}"

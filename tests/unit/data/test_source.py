@@ -23,7 +23,7 @@ from sdc.config.table import TableConfig
 from sdc.data import reading, records, source
 from sdc.data.reading import count_records, read_table
 from sdc.data.source import Source, open_source
-from sdc.events import STEP, EventLog, heard, read_events
+from sdc.events import STEP, WARNING, EventLog, heard, read_events
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 
@@ -284,6 +284,10 @@ def test_who_waits_hears_how_many_parts_are_done(parts: Path, monkeypatch: pytes
     with heard(log):
         open_source(parts).digest()
         read_table(parts)
+        (parts / "copy.csv").write_bytes(min(parts.glob("*.csv")).read_bytes())
+        open_source(parts).digest()
+    (copy,) = (event["text"] for event in read_events(log.path) if event["event"] == WARNING)
+    assert "have the same content, and their records count twice; leave one out, by table.ignore" in copy
     told = [event["text"] for event in read_events(log.path) if event["event"] == STEP]
     assert {f"digesting the data: {n} of 3 parts" for n in range(3)} <= set(told)
     assert {f"looking at the columns: {n} of 3 parts" for n in range(3)} <= set(told)
