@@ -273,10 +273,18 @@ def composition(
 
 
 def all_related(tables: Sequence[tuple[Published, EarlierConfig]]) -> tuple[Schema, list[Related]]:
-    """The tables on their common refinement, in a canonical order. InputError as `related`."""
+    """The tables on their common refinement, in a canonical order. InputError as `related`, and for a vacuous where."""
     tables = sorted(tables, key=lambda one: (one[0].source, one[0].label, one[0].table.digest))
     schema = refinement(tables)
-    return schema, [related(published, relation, schema) for published, relation in tables]
+    known = [related(published, relation, schema) for published, relation in tables]
+    for one in known:
+        if v := next((schema.names[v] for v, flags in one.where.items() if flags.all()), None):
+            # of the other records' categories nothing is known, and their cells would not be bounded
+            raise InputError(
+                f"{one.published.source}: where names every category of {v!r} that some table lists; leave it out if "
+                "it is of all records, or name a table that lists the other categories"
+            )
+    return schema, known
 
 
 def _nothing(schema: Schema, reason: str = "") -> Composition:

@@ -415,9 +415,12 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
     if sum(counts) > MAX_TOTAL or any(end > MAX_TOTAL for count in listed.counts for end in _ends(count)):
         raise InputError(f"{path}: the counts sum to more than {MAX_TOTAL}; name a table of counts")
     variables, columns = [], list[Counts]()
+    # a total of 0 alone may name a category: rounded or of some records, it may have others
+    zeros = [row for row, count in enumerate(listed.counts) if total in rows[row] and _ends(count) == (0,)]
     for name in names:
         texts = [listed.columns[name][row] for row in axes]
-        own = tuple(c for c in categories.get(name, sorted(set(texts))) if c != total)
+        named = {*texts, *(listed.columns[name][row] for row in zeros)} - {total}
+        own = tuple(c for c in categories.get(name, sorted(named)) if c != total)
         if not own:
             why = (
                 f"is rounded to multiples of {listed.base} and lists no cell, as each is 0"
@@ -428,7 +431,7 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
                 f"{path} {why}, and names no category of {name!r}; name the published folder that it is in"
             )
         place = {category: code for code, category in enumerate(own)}
-        if unknown := set(texts) - set(place):
+        if unknown := named - set(place):
             raise InputError(
                 f"{path}: {len(unknown)} categories of {name!r} are not among those it names; publish it again"
             )
@@ -527,12 +530,12 @@ def _sums(
     by_names: dict[tuple[int, ...], dict[tuple[int, ...], tuple[int, int]]] = {}
     for cell, count in zip(rows, counts, strict=True):
         axes = tuple(v for v, category in enumerate(cell) if category != total)
-        if count is None or (len(axes) == len(names) and not isinstance(count, tuple)):
-            continue
-        if max(_ends(count)) == 0 and any(cell[v] not in places[v] for v in axes):
+        if len(axes) == len(names) and not isinstance(count, tuple):
             continue
         if lacking := [names[v] for v in axes if cell[v] not in places[v]]:
             raise InputError(f"{path} has totals of a category of {lacking[0]!r} that no cell has; publish it again")
+        if count is None:
+            continue
         of, place = by_names.setdefault(axes, {}), tuple(places[v][cell[v]] for v in axes)
         if place in of:
             raise InputError(f"{path} lists a total twice; name a table that has each once")

@@ -55,6 +55,40 @@ def test_a_cell_that_a_total_implies_is_seen(tmp_path: Path) -> None:
     assert not check([file(tmp_path, path.read_text().partition("\n")[2] + "north,m,0\n")]).consistent
 
 
+@pytest.mark.parametrize("width", [2, 3])
+def test_a_category_that_only_a_total_of_0_names_may_have_records(tmp_path: Path, width: int) -> None:
+    rounded = tmp_path / "r.csv"
+    rounded.write_text(
+        "region,sex,count_rounded_to_3\nnorth,f,9\nnorth,m,9\nnorth,(total),18\nsouth,(total),0\n(total),(total),18\n"
+    )
+    found = check([rounded]).judged(2, width, ())
+    cells = [found.schema.named(cell)["region"] for cell in found.cells]
+    assert (cells, found.outer.tolist(), found.is_kept) == (["south"] * 2, [[0, 2]] * 2, width == 2)
+    # there is none of some records, and of the others there may be
+    some = file(tmp_path, "north,f,5\nsouth,(total),0\n", "some.csv")
+    (tmp_path / "sex.csv").write_text("sex,count\nf,5\nm,1\n")
+    relation = EarlierConfig(folder=str(some), where={"sex": ("f",)})
+    found = check([some, tmp_path / "sex.csv"], [relation])
+    assert [found.schema.named(cell) for cell in found.cells] == [
+        {"region": "north", "sex": "m"},
+        {"region": "south", "sex": "m"},
+    ]
+
+
+def test_a_suppressed_total_of_a_category_that_no_cell_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="totals of a category of 'region' that no cell has"):
+        check([file(tmp_path, "north,f,20\nnorth,m,12\nsouth,(total),\n")])
+
+
+def test_records_of_every_category_that_is_listed_may_not_be_some_of_them(tmp_path: Path) -> None:
+    """A reader of both cannot list the cells of the other records, of which there may be one."""
+    women = file(tmp_path, "north,f,6-7\nsouth,f,9\n")
+    (tmp_path / "all.csv").write_text("region,count\nnorth,7\nsouth,9\n")
+    relation = EarlierConfig(folder=str(women), where={"sex": ("f",)})
+    with pytest.raises(InputError, match="where names every category of 'sex' that some table lists"):
+        check([women, tmp_path / "all.csv"], [relation])
+
+
 def test_a_cell_that_is_not_shown_to_be_wide_keeps_no_rule(tmp_path: Path) -> None:
     """As where bounds were not sharp in time: what was reached is narrower than what was proven."""
     found = check([file(tmp_path, "north,f,\nnorth,m,\nsouth,f,5\nsouth,m,6\nnorth,(total),4\n")])
