@@ -83,6 +83,8 @@ ZEROS, TOTALS = "zeros", "totals"  # listed with the cells that have records
 SDMX_CSV, SDMX_STRUCTURE = ".sdmx.csv", ".sdmx.xml"
 SDMX_JSON = ".sdmx.json"  # the structure in folders that older versions wrote
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"
+SHEETS = "Contents", "Data dictionary"  # of the workbook, beside those of tables
+OF_DICTIONARY = "variable", "place", "category", "label", "variable_label", "unit", "note"
 PX_API, PX_DATA = "pxapi/v2", "data"  # the folder of the documents of PxWebApi, and of each table its cells
 
 # in-toto statements of a release and its inputs; the second is confidential, beside the stage folders

@@ -20,7 +20,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.labels import Labels
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
-from sdc.run_format import COUNT, ROUNDED_COUNT, STATUS, TOTAL, WEIGHTED_TOTAL
+from sdc.run_format import COUNT, OF_DICTIONARY, ROUNDED_COUNT, STATUS, TOTAL, WEIGHTED_TOTAL
 
 NOTHING, NO_COUNT = PublicationConfig(), -1
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,17}")
@@ -63,7 +63,7 @@ class Dimension:
 
 def dictionary_rows(variables: Iterable[Dimension]) -> Iterator[tuple[str | int, ...]]:
     """The rows of a data dictionary: the names of its columns, then the categories of each variable."""
-    yield "variable", "place", "category", "label", "variable_label", "unit", "note"
+    yield OF_DICTIONARY
     for v in variables:
         for place, (category, label) in enumerate(zip(v.categories, v.labels, strict=True), start=1):
             yield v.name, place, category, label, v.label, v.unit or "", v.note or ""

@@ -14,7 +14,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.extras import require_packages
 from sdc.publish.formats.table import NO_COUNT, CountTable, Pieces, dictionary_rows
 from sdc.publish.formats.xml import require_xml
-from sdc.run_format import WITHHELD_STATUS, cross_sheet
+from sdc.run_format import SHEETS, WITHHELD_STATUS, cross_sheet
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -26,7 +26,7 @@ Row: TypeAlias = Sequence[str | int | None]
 MAX_ROWS, MAX_COLUMNS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 1 << 14, 32767, 10**15, 31
 MADE = datetime(1980, 1, 1)  # constant, so that equal tables give equal bytes
 
-CONTENTS, DICTIONARY = "Contents", "Data dictionary"
+CONTENTS, DICTIONARY = SHEETS
 
 NOTE = "The number of an empty cell is withheld. Published totals limit it."
 

@@ -22,12 +22,27 @@ Cells = dict[Cell, int | None]  # None if suppressed
 SHEET, SHEET_NAME = "xl/worksheets/sheet{}.xml", 31
 STRUCTURES = (names.SDMX_STRUCTURE, names.SDMX_JSON)
 _XLSX = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_PART = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _STR, _COM = (f"{{http://www.sdmx.org/resources/sdmxml/schemas/v2_1/{of}}}" for of in ("structure", "common"))
 # the id in the data; the dimensions; titles; facts and notes
 SdmxStructure = namedtuple("SdmxStructure", "id dimensions titles about")
 # codes: (code, category, label) of each
 SdmxDimension = namedtuple("SdmxDimension", "id name label note unit codes")
 _STATEMENT = re.compile(r'([A-Z][A-Z0-9-]*)(?:\("([^"]*)"\))?=\s*((?:"[^"]*"[\s,]*)*)[^;"]*;')
+_FIXED = {
+    "CHARSET": '"ANSI"',
+    "AXIS-VERSION": '"2013"',
+    "CODEPAGE": '"utf-8"',
+    "DECIMALS": "0",
+    "SHOWDECIMALS": "0",
+    "UNITS": '"records"',
+    "KEYS": "CODES",
+    "DATASYMBOL2": f'"{names.WITHHELD_STATUS}"',
+}
+_OTHERS = "MATRIX SUBJECT-CODE SUBJECT-AREA TITLE CONTENTS STUB HEADING VALUES CODES VARIABLECODE"
+_OTHERS += " ELIMINATION SOURCE CONTACT REFPERIOD NOTE"
+_KEYWORDS = {*_FIXED, *_OTHERS.split()}
+_SHEET_PARTS = {"dimension", "sheetViews", "sheetFormatPr", "cols", "sheetData", "pageMargins", "legacyDrawing"}
 _TEXTS = re.compile(r'"[^"]*"(?:\s*"[^"]*")*')
 _ROW = re.compile(r'((?:"[^"]*",\s*)+)([0-9]+|"\.\.")\s')
 
@@ -58,6 +73,17 @@ def read_sheets(path: Path, wide: Mapping[str, int]) -> dict[str, tuple[list[str
     return found
 
 
+def _check_columns(name: str, rows: list[list[str]], at: int) -> None:
+    """A sheet has variables, counts, and a mark of each suppressed one, and nothing beside or below these."""
+    head, *rest = rows
+    status = head[at + 1 :]
+    check(head[at] == names.COUNT or head[at].startswith(names.ROUNDED_COUNT), f"{name} has no counts")
+    is_narrow = status in ([], [names.STATUS]) and all(len(row) <= len(head) for row in rest)
+    check(is_narrow, f"{name} has other columns")
+    marks = (row[at:] == ["", names.WITHHELD_STATUS] or len(row) == at + 1 for row in rest)
+    check(not status or all(marks), f"{name} has other marks than of suppressed cells")
+
+
 def _uncrossed(rows: list[list[str]], variables: list[str]) -> tuple[list[str], Cells]:
     """The cells of a cross table, whose columns are the categories of the last variable."""
     first = len(variables) - 1
@@ -69,13 +95,20 @@ def _uncrossed(rows: list[list[str]], variables: list[str]) -> tuple[list[str], 
     return [*head[:first], *variables[first:]], _once(listed)
 
 
-def sheets_of(path: Path, wanted: Collection[str]) -> dict[str, list[list[str]]]:
-    """The texts of each row of these sheets of a workbook, by name."""
+def sheets_of(path: Path, wanted: Collection[str], other: Collection[str] = ()) -> dict[str, list[list[str]]]:
+    """The texts of each row of these sheets of a workbook, by name; where others are named, there are no more."""
     try:
         with ZipFile(path) as file:
+            parts = ElementTree.fromstring(file.read("xl/_rels/workbook.xml.rels"))
+            targets = {one.attrib["Id"]: f"xl/{one.attrib['Target']}" for one in parts}
             sheets = enumerate(ElementTree.fromstring(file.read("xl/workbook.xml")).iter(f"{_XLSX}sheet"), start=1)
-            named = ((sheet.attrib["name"], number) for number, sheet in sheets)
-            return {name: _sheet(file.read(SHEET.format(number))) for name, number in named if name in wanted}
+            named = {sheet.attrib["name"]: (number, sheet.attrib) for number, sheet in sheets}
+            for name, (number, about) in named.items():
+                is_own = len(about) == 3 and targets.get(about.get(_PART, "")) == SHEET.format(number)
+                check(is_own, f"its sheet {name} is hidden, or another than readers see")
+            check(not other or named.keys() <= {*wanted, *other}, "it has more sheets than tables")
+            chosen = {name: number for name, (number, _) in named.items() if name in wanted}
+            return {name: _sheet(file.read(SHEET.format(number))) for name, number in chosen.items()}
     except (ElementTree.ParseError, BadZipFile, EOFError, zlib.error) as error:
         raise ValueError(f"it cannot be read as a workbook: {error}") from error
 
@@ -101,8 +134,10 @@ def check_formats(
             for sheet, own in found.items():
                 require_same(own, sheets[sheet], path)
             stems = {names.cross_sheet(stem): stem for stem in expected_tables}
-            for sheet, rows in sheets_of(path, stems).items():
+            for sheet, rows in sheets_of(path, stems, {*sheets, *names.SHEETS}).items():
                 require_same(_uncrossed(rows, expected_tables[stems[sheet]][0]), stems[sheet], path)
+            for sheet, rows in sheets_of(path, sheets).items():
+                _check_columns(sheet, rows, len(expected_tables[sheets[sheet]][0]))
         elif is_of_api(file) and path.name == names.PX_DATA:
             stem = json.loads(path.read_text(encoding="utf-8"))["extension"]["px"]["matrix"]
             check(stem in expected_tables, f"{path} is of no table that is there as CSV or Parquet")
@@ -183,7 +218,19 @@ def _px(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
 def px_statements(path: Path) -> tuple[dict[tuple[str, str], list[str]], str]:
     """The texts of each statement, by keyword and subject; and the data."""
     head, data = path.read_text(encoding="utf-8").split("\nDATA=\n", 1)
-    return {(keyword, of): _texts(texts) for keyword, of, texts in _STATEMENT.findall(f"{head}\n")}, data
+    found = {(one[1], one[2] or ""): one for one in _STATEMENT.finditer(head)}
+    # readers differ in which of two statements they take
+    is_whole = not _STATEMENT.sub("", head).strip() and len(found) == len(_STATEMENT.findall(head))
+    check(is_whole and {keyword for keyword, _ in found} <= _KEYWORDS, "it has a statement twice, or an unknown one")
+    ends = {key: one.end(1) if one[2] is None else one.end(2) + 2 for key, one in found.items()}
+    values = {key: head[ends[key] + 1 : one.end() - 1].strip() for key, one in found.items()}
+    check(all(values[key] == _FIXED.get(key[0], values[key]) for key in found), "it has other units or decimals")
+    statements = {key: _texts(one[3]) for key, one in found.items()}
+    for (keyword, label), value in values.items():
+        last = statements["VALUES", label][-1:] if names.TOTAL in statements.get(("CODES", label), ()) else []
+        is_sum = statements[keyword, label] == last and (last or value == "YES")
+        check(keyword != "ELIMINATION" or bool(is_sum), f"it takes another category of {label} for the total")
+    return statements, data
 
 
 def _texts(listed: str) -> list[str]:
@@ -291,9 +338,11 @@ def _of_json(item: dict[str, Any]) -> dict[str, str]:
 
 
 def _sheet(content: bytes) -> list[list[str]]:
-    rows = []
-    for row in ElementTree.fromstring(content).iter(f"{_XLSX}row"):
+    rows, root = [], ElementTree.fromstring(content)
+    check({one.tag.removeprefix(_XLSX) for one in root} <= _SHEET_PARTS, "a sheet has more than cells")
+    for row in root.iter(f"{_XLSX}row"):
         texts: dict[int, str] = {}
+        check(row.find(f".//{_XLSX}f") is None and not row.get("hidden"), "a sheet has formulas or hidden rows")
         for cell in row.iter(f"{_XLSX}c"):
             letters = re.sub(r"[0-9]", "", cell.attrib["r"])
             place = sum((ord(letter) - 64) * 26**k for k, letter in enumerate(reversed(letters))) - 1

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote
 
 from sdc import run_format as names
-from sdc.verify.published.texts import part_of
+from sdc.verify.published.texts import numbers_in, part_of
 
-_NUMBER = re.compile(r"\d[\d,]*")
 UNSEEN = ("script", "style")
+TAGS = "script style html head meta title body main h1 h2 p dl dt dd label input span div table thead tbody tr th td a"
+ATTRIBUTES = "lang charset name content http-equiv id class hidden type autocomplete role scope href download tabindex"
+OF_PAGES = {*TAGS.split(), "ul", "li", "code"}, {*ATTRIBUTES.split(), "aria-controls", "aria-labelledby"}
 
 
 class _Page(HTMLParser):
@@ -22,14 +23,18 @@ class _Page(HTMLParser):
         super().__init__()
         self.text, self.links = list[str](), set[str]()
         self.rows = list[tuple[list[str], set[str]]]()
-        self._inside = list[str]()
+        self._inside, self.strange, self.unseen = list[str](), False, 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        own = dict(attrs)
+        is_hidden = "hidden" in own and own.get("id") != "find"
+        self.strange |= tag not in OF_PAGES[0] or not own.keys() <= OF_PAGES[1] or is_hidden
         if tag in (*UNSEEN, "tr"):
+            self.unseen += tag in UNSEEN
             self._inside.append(tag)
         if tag == "tr":
             self.rows.append(([], set()))
-        if href := dict(attrs).get("href"):
+        if href := own.get("href"):
             (self.rows[-1][1] if "tr" in self._inside else self.links).add(unquote(href))
 
     def handle_endtag(self, tag: str) -> None:
@@ -45,6 +50,8 @@ def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
     """Why a page has other tables, files, titles or texts than the metadata, or a number that these lack."""
     tables, found = dict[tuple[str, ...], list[Mapping[str, Any]]](), _Page()
     found.feed(page)
+    if found.strange or found.unseen > len(UNSEEN) or "content:" in page.partition("</style>")[0]:
+        return "has more elements than pages have"
     for file in metadata["resources"]:
         tables.setdefault(tuple(file.get(names.SUB_TABLE, ["no table"])), []).append(file)
     others = {file["path"] for file in tables.pop(("no table",), []) if names.is_shown(file["path"])}
@@ -57,16 +64,12 @@ def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
         of_files = ([file.get(what) for what in ("path", "format", "bytes", "size", names.IN_PART)] for file in files)
         expected = [*own, *called.values(), len(own), *of_files]
         same = text[0] == (", ".join(called[v] for v in own) or "total") + part_of(files[0])
-        if not same or paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(expected):
+        if not same or paths != {file["path"] for file in files} or not numbers_in(text) <= numbers_in(expected):
             return f"and its metadata differ on {'*'.join(own) or 'the total'}"
     texts = {metadata["title"], metadata["description"], *metadata.get("notes", ())}
     if not texts | {metadata[key] for key in ("population", "period", "published") if key in metadata} <= {*found.text}:
         return "has other titles or texts than its metadata"
     expected = [*links, *(value for key, value in metadata.items() if key != "resources")]
-    if not _numbers([*found.text, *found.rows[0][0]]) <= _numbers(expected):
+    if not numbers_in([*found.text, *found.rows[0][0]]) <= numbers_in(expected):
         return "has numbers that its metadata do not have"
     return ""
-
-
-def _numbers(some: list[Any]) -> set[str]:
-    return {number.replace(",", "") for one in some for number in _NUMBER.findall(str(one))}

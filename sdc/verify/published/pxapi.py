@@ -16,6 +16,10 @@ ApiTable = namedtuple("ApiTable", "title about variables")
 CONFIG, LIST, BESIDE = f"{names.PX_API}/config", f"{names.PX_API}/tables/index.html", ("metadata", "index.html")
 _CELLS, _UNITS = ("value", "status"), {"Annual", "Quarterly", "Monthly", "Weekly", "Other"}
 _SAME, _LINK = {"type": "Table", "category": "public", "discontinued": False}, "data?outputFormat=json-stat2"
+_OF_DIMENSION = {"label", "category", "note", "extension", "link"}
+_OF_EXTENSION = {"show", "elimination", "eliminationValueCode", "codelists", "codeLists", "unit"}
+_OF_CONFIG = "apiVersion appVersion languages defaultLanguage maxDataCells maxCallsPerTimeWindow timeWindow license"
+_OF_CONFIG += " sourceReferences defaultDataFormat dataFormats features"
 _LONGEST, _KEPT = 200, 182
 
 
@@ -55,6 +59,7 @@ def check_api(
         }
         same = ({*found.titles}, plain(found.about), found.variables) == ({table.title}, table.about, variables)
         same = same and data.get("updated") == facts["updated"] and _is_of(data, id_, table.title, own)
+        same = same and all(_is_plain(v, one, data["role"]) for v, one in data["dimension"].items())
         check(same and _are_roles(data, metadata), f"{folder}/{names.PX_DATA} has other labels, titles or texts")
         of_metadata = {**{key: one for key, one in data.items() if key not in _CELLS}, "value": []}
         check(read(f"{folder}/metadata") == of_metadata, f"{folder}/metadata is not that of its data")
@@ -86,6 +91,21 @@ def _is_of(data: Mapping[str, Any], id_: str, title: str, own: Iterable[str]) ->
     return bool((px["tableid"], px["contents"]) == (id_, title) and placed)
 
 
+def _is_plain(variable: str, dimension: Mapping[str, Any], roles: Mapping[str, Any]) -> bool:
+    """Whether a dimension has labels and nothing that makes a client read another count."""
+    category, extension = dimension["category"], dimension.get("extension", {})
+    units = [*category.get("unit", {}).values()]
+    is_plain = {*map(str, dimension)} <= _OF_DIMENSION and category.keys() <= {"index", "label", "unit"}
+    is_counted = variable in roles.get("metric", ()) or not units
+    return (
+        is_plain
+        and is_counted
+        and all(one == {"base": "number", "decimals": 0} for one in units)
+        and extension.keys() <= _OF_EXTENSION
+        and extension.get("eliminationValueCode", names.TOTAL) == names.TOTAL
+    )
+
+
 def _are_roles(data: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
     """Whether the dimension of time is the period, and that of contents a count."""
     period, roles = metadata.get("period"), data["role"]
@@ -99,7 +119,8 @@ def _check_config(config: Mapping[str, Any], metadata: Mapping[str, Any]) -> Non
     licence = next((one.get("path") or one.get("title") or one["name"] for one in metadata.get("licenses", ())), "")
     sources = [one["title"] for one in metadata.get("sources", ())]
     texts = config["license"], [one["text"] for one in config["sourceReferences"]]
-    check(texts == (licence, sources), f"{CONFIG} has another licence or source than {names.METADATA}")
+    is_plain = config.keys() <= {*_OF_CONFIG.split()}
+    check(is_plain and texts == (licence, sources), f"{CONFIG} has another licence or source than {names.METADATA}")
 
 
 def _categories(content: Mapping[str, Any], variable: str) -> dict[str, str]:

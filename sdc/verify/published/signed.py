@@ -33,12 +33,11 @@ def digest_of(path: Path) -> str:
 
 
 def files_below(folder: Path) -> set[str]:
-    """The paths of everything in a folder, except the folders that have something."""
-    return {
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_symlink() or not (path.is_dir() and any(path.iterdir()))
-    }
+    """The paths of everything in a folder, except the folders that have something; ValueError for links."""
+    every = [*folder.rglob("*")]
+    links = [path.name for path in every if path.is_symlink()]
+    check(not links, f"{min(links, default='')} is a link to another place; get the folder again")
+    return {path.relative_to(folder).as_posix() for path in every if not (path.is_dir() and any(path.iterdir()))}
 
 
 def check_sums(folder: Path) -> Digests:

@@ -21,6 +21,23 @@ Texts = namedtuple("Texts", "titles about variables")
 _FACTS, _KIND = ("population", "period"), re.compile("(Population|Reference period|Source|Licence|Contact): ")
 _NO_VALUE = re.compile("Cells that have no value( and no status)? have no records.")
 _ROUNDED = "Counts are rounded to multiples of {}, such that cells add up to margins that are rounded too; they "
+_NUMBER = re.compile(r"\d[\d,]*")
+_OF_CSVW = {"@context", "url", "dialect", "tableSchema", "rdfs:comment"}
+_OF_CSVW |= {f"dc:{key}" for key in ("title", "temporal", "source", "license", "publisher", "description")}
+_OF_COLUMN = {"name", "titles", "datatype", "null", "dc:title", "dc:description", "qb:codeList", "schema:unitText"}
+_OF_COLUMN |= {"required"}
+_OF_XML = {"table": {"title", "records"}, "variable": {"name", "label", "note", "unit"}}
+_OF_XML |= {"category": {"variable", "label"}}
+_ANNOTATED = "}Concept", "}DataStructure"
+_OF_METADATA = "profile format name title description records weighted zeros totals resources code_lists levels"
+_OF_METADATA += " population period published sources licenses contributors notes"
+_OF_RESOURCE = "name path format bytes size hash sub_table in_part schema"
+_OF_FIELD = "name type constraints title description unit categories"
+_OF_DATASET = {"version", "class", "label", "id", "size", "dimension", "source", "extension", "note", "value", "status"}
+_OF_DIMENSION, _MARKS = (
+    {"label", "category", "note", "extension"},
+    {"label": {names.CONFIDENTIAL: names.WITHHELD_STATUS}},
+)
 _WORDS = {"@type", "@context", "conformsTo", "encodingFormat", "dcat:mediaType", "spdx:algorithm", "dataType", "about"}
 
 
@@ -58,7 +75,13 @@ def _texts_of(name: str, label: Any, note: Any, unit: Any, called: Iterable[tupl
 
 
 def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own: Texts) -> None:
-    """Every file has the texts of its table, or of all tables; the dictionary may have levels too."""
+    """Every file has the texts of its table, or of all tables, and no more; the dictionary may have levels too."""
+    fields = [field for one in metadata["resources"] for field in one.get("schema", {}).get("fields", ())]
+    for what, kinds in (([metadata], _OF_METADATA), (metadata["resources"], _OF_RESOURCE), (fields, _OF_FIELD)):
+        unknown = {key for one in what for key in one}.difference(kinds.split())
+        check(not unknown, f"{names.METADATA} has {min(unknown, default='')!r}, which no release says")
+    are_plain = all(one.keys() <= {"name", "type"} for one in fields if "constraints" not in one)
+    check(are_plain, f"{names.METADATA} describes counts otherwise")
     more = [(names.TOTAL, names.TOTAL)] if metadata.get(names.TOTALS) else []
     listed = {v: (label, note, [*called, *more]) for v, (label, note, called) in own.variables.items()}
     titles, notes, of_tables = dict[str, str](), _plain(own.about), dict[tuple[str, ...], ApiTable]()
@@ -72,6 +95,7 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
         of_tables[(*file[names.SUB_TABLE],)] = ApiTable(titles[stem_of(path)], _plain(own.about) | also, variables)
         if (reader := _READERS.get(file["format"])) is not None and not path.endswith(names.SDMX_CSV):
             found = reader(file_of(path))
+            _check_shape(file_of(path), file, base)
             expected = {titles[stem_of(path)]}, _plain(own.about) | also, variables
             same = ({*found.titles}, _plain(found.about), found.variables) == expected
             check(same, f"{path} has other labels, titles or texts than the config")
@@ -79,8 +103,11 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
     with file_of(names.DICTIONARY).open(encoding="utf-8", newline="") as file:
         _check_dictionary([*csv.reader(file, strict=True)], own.variables, metadata, names.in_csv)
     if any(one["path"] == names.WORKBOOK for one in metadata["resources"]):
-        sheets = sheets_of(file_of(names.WORKBOOK), {"Contents", "Data dictionary"})
+        sheets = sheets_of(file_of(names.WORKBOOK), names.SHEETS)
         rows = sheets["Contents"][1:]
+        check(
+            all(len(row) <= len(sheets["Contents"][0]) <= 5 for row in rows), f"{names.WORKBOOK} lists more of a table"
+        )
         same = [row[1] for row in rows if len(row) > 1] == [*titles.values()]
         same = same and _plain(row[0] for row in rows if len(row) == 1) == notes
         check(same, f"{names.WORKBOOK} has other titles or texts than the config")
@@ -88,10 +115,63 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
         _check_dictionary(sheets["Data dictionary"], shown, metadata, str)
     lines = file_of(names.GUIDE).read_text(encoding="utf-8").splitlines()
     statements = {*lines, *(_KIND.sub("", line, count=1) for line in lines)}
+    # what the description says of suppressed and rounded tables, and no other number
+    of_parts = str(metadata.get("description", "")).partition(". ")[2]
+    numbers = numbers_in(value for key, value in metadata.items() if key != "resources")
+    of_lines = numbers_in(line.replace("PxWebApi 2", "").replace(names.PX_API, "") for line in lines[1:])
+    same = "weighted" in metadata or (of_parts in " ".join(lines) and of_lines <= numbers)
+    check(same, f"{names.GUIDE} says other things of the tables than {names.METADATA}")
     same = lines[0].startswith(f"{own.titles[0]}: {len(titles)} ") and {*own.about} <= statements
     check(same, f"{names.GUIDE} has another title or other texts than the config")
     for name in names.CATALOGUES:
         _check_catalogue(json.loads(file_of(name).read_text(encoding="utf-8")), metadata, name)
+
+
+def numbers_in(some: Iterable[Any]) -> set[str]:
+    """All numbers in some texts, without commas."""
+    return {number.replace(",", "") for one in some for number in _NUMBER.findall(str(one))}
+
+
+def _check_shape(path: Path, file: Mapping[str, Any], base: int | None) -> None:
+    """A file has no more than what is compared: no other columns, notes or keys, which readers might see."""
+    if file["format"] == "px":
+        statements, name = px_statements(path)[0], [stem_of(path.name)[:20]]
+        contents = "Records" if base is None else f"Records, rounded to {base}"
+        same = statements["CONTENTS", ""] == [contents] and statements["MATRIX", ""] == name
+        check(same and statements["SUBJECT-CODE", ""] == name, f"{path} has other contents")
+    elif path.suffix == ".xml":
+        text = path.read_text(encoding="utf-8")
+        root, is_sdmx = ElementTree.fromstring(text.encode()), path.name.endswith(names.SDMX_STRUCTURE)
+        is_plain = text.count("<?") == 1 and "<!" not in text
+        for one in root.iter():
+            texts = [one.text if len(one) else "", one.tail]
+            tags = [child.tag.rpartition("}")[2] for child in one]
+            named = all(tags.count(tag) < 2 for tag in ("Name", "Description", "Annotations"))
+            of_sdmx = named and ("Annotations" not in tags or one.tag.endswith(_ANNOTATED))
+            is_own = of_sdmx if is_sdmx else {*one.keys()} <= _OF_XML.get(one.tag, set[str]())
+            is_plain = is_plain and is_own and not "".join(filter(None, texts)).strip()
+        check(is_plain, f"{path} has more than a table")
+    elif file["format"] == "csvw":
+        content = json.loads(path.read_text(encoding="utf-8"))
+        columns, called = content["tableSchema"]["columns"], path.name.removesuffix("-metadata.json")
+        same = content.keys() <= _OF_CSVW and all(one.keys() <= _OF_COLUMN for one in columns)
+        same = (
+            same and content["dialect"]["delimiter"] == "," and all(one.get("null", []) in ([], "") for one in columns)
+        )
+        measures = [one["titles"] for one in columns if "qb:codeList" not in one]
+        own = [names.COUNT if base is None else f"{names.ROUNDED_COUNT}{base}"]
+        own += [names.STATUS] if names.WITHHELD_STATUS in file.get(names.IN_PART, {}) else []
+        same = same and content["url"] == called and measures == [[name] for name in own]
+        check(same, f"{path} describes another table than {called}")
+    elif file["format"] == "json-stat":
+        content = json.loads(path.read_text(encoding="utf-8"))
+        of_variables = content["dimension"].values()
+        same = content.keys() <= _OF_DATASET and "px" not in content.get("extension", {})
+        same = same and all(one.keys() <= _OF_DIMENSION for one in of_variables)
+        same = same and all(one["category"].keys() == {"index", "label"} for one in of_variables)
+        extension, measure = content.get("extension", {}), base and f"{names.ROUNDED_COUNT}{base}"
+        same = same and extension.get("status", _MARKS) == _MARKS and extension.get("measure") == measure
+        check(same, f"{path} has more than labels and counts")
 
 
 def _plain(about: Iterable[str]) -> set[str]:
@@ -103,6 +183,8 @@ def _check_dictionary(
     rows: list[list[str]], own: Mapping[str, Any], metadata: Mapping[str, Any], written: Callable[[str], str]
 ) -> None:
     found = dict[str, Any]()
+    heads = names.OF_DICTIONARY, names.OF_DICTIONARY[:-2]  # older versions had no units and notes
+    check(tuple(rows[0]) in heads and all(len(row) <= len(rows[0]) for row in rows), "the data dictionary has columns")
     for v, place, category, called, label, unit, note in ([*row, "", ""][:7] for row in rows[1:]):
         texts = found.setdefault(v, (label, ", ".join(filter(None, (note, unit))), []))
         check(int(place) == len(texts[2]) + 1 and texts[0] == label, f"the data dictionary lists {v} otherwise")

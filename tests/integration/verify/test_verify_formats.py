@@ -136,6 +136,30 @@ def one_document_fewer(run: Path) -> None:
     hashed_anew(run)
 
 
+def before_data(statement: str) -> Corruption:
+    return replaced("_area-age.px", r"\nDATA=\n", f"\n{statement};\nDATA=\n")
+
+
+def exchanged_sheets(run: Path) -> None:
+    """Each name has the other's cells; the files of the sheets are as they were."""
+    path, content = run / "release" / "tables.xlsx", io.BytesIO()
+    with ZipFile(path) as old, ZipFile(content, "w") as new:
+        for name in old.namelist():
+            text = old.read(name)
+            if name.endswith("workbook.xml.rels"):
+                text = re.sub(rb"sheet([23])\.xml", lambda one: b"sheet%d.xml" % (5 - int(one[1])), text)
+            new.writestr(name, text)
+    path.write_bytes(content.getvalue())
+    hashed_anew(run)
+
+
+def a_link(run: Path) -> None:
+    path = min((run / "release").glob("*.csv"))
+    path.rename(run / "elsewhere.csv")
+    path.symlink_to(run / "elsewhere.csv")
+
+
+STATEMENTS = "it has a statement twice, or an unknown one"
 OTHER, TEXTS = "has other cells than the table has as CSV or Parquet", "has other labels, titles or texts"
 API = "pxapi/v2/tables/area-age/{}"
 FORGED: Corruptions = {
@@ -171,6 +195,57 @@ FORGED: Corruptions = {
     "its licence is another": (replaced("pxapi/v2/config", '"license":"', '"license":"x'), "another licence or source"),
     "its documents are fewer": (one_document_fewer, "has other documents than there are tables"),
     "a cross table shows a count": (partial(shown_in_workbook, pattern=CROSSED, by=rb"\1><v>1</v></c>"), OTHER),
+    "px has a note on a cell": (before_data('CELLNOTE("area00","age00")="1"'), STATEMENTS),
+    "px has two titles": (replaced("_area-age.px", r"(TITLE=)", r'\1"Another";\n\1'), STATEMENTS),
+    "px has labels in another language": (before_data('VALUES[en]("area")="x"'), STATEMENTS),
+    "px counts thousands": (replaced("_area-age.px", '"records"', '"thousand"'), "has other units or decimals"),
+    "px counts others": (replaced("_area-age.px", '"Records"', '"Deaths"'), "has other contents"),
+    "px takes a category for the total": (
+        replaced("_area-age.px", r"=YES;", '="area00";'),
+        "takes another category of area for the total",
+    ),
+    "a workbook has its sheets exchanged": (exchanged_sheets, "is hidden, or another than readers see"),
+    "json-stat has a note on a category": (
+        replaced("_area-age.json", r'"category":{', r'"category":{"note":{"age00":["1"]},'),
+        "has more than labels and counts",
+    ),
+    "xml has a style sheet": (
+        replaced("_area-age.xml", r"(<table)", r'<?xml-stylesheet href="x"?>\1'),
+        "more than a table",
+    ),
+    "xml has an attribute more": (
+        replaced("_area-age.xml", r"<count>", r'<count unit="thousand">'),
+        "more than a table",
+    ),
+    "sdmx has two names": (
+        replaced("_area-age.sdmx.xml", r"(</com:Name>)", r'\1<com:Name xml:lang="de">Tote</com:Name>'),
+        "more than a table",
+    ),
+    "csvw is of another file": (
+        replaced("_area-age.csv-metadata.json", '"url": "', '"url": "https://other.example/'),
+        "describes another table than",
+    ),
+    "the dictionary has a column more": (
+        replaced("data_dictionary.csv", r"note\n", "note,deaths\n"),
+        "dictionary has columns",
+    ),
+    "the guide has a number more": (
+        replaced("README.txt", r"\Z", "\nThe cell has 7777.\n"),
+        "says other things of the tables",
+    ),
+    "the page has a style more": (
+        replaced("index.html", "</style>", "td::after{content:'1'}</style>"),
+        "more elements than",
+    ),
+    "the metadata has a key more": (
+        in_turn(edited("release/datapackage.json", lambda content: content.update(comment="1")), hashed_anew),
+        "'comment', which no release says",
+    ),
+    "pxapi counts thousands": (
+        replaced(API.format("data"), '"base":"number"', '"base":"thousand"'),
+        "has other labels, titles or texts",
+    ),
+    "a file is a link": (a_link, "is a link to another place"),
     "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),
 }
 
