@@ -255,6 +255,11 @@ class Knowledge:
         """The knowledge with these facts instead, and no more from labels."""
         return replace(self, facts=facts, listed=_every_code(self.schema))
 
+    def listing(self, names: Iterable[str], table: Table) -> Knowledge:
+        """The same where only these variables have code lists; categories without records still come from one."""
+        kept = tuple((v, codes) for v, codes in self.listed if self.schema.names[v] in {*names})
+        return replace(self, listed=united(table.unmet, kept))
+
     def __reduce__(self) -> tuple[type[Knowledge], tuple[object, ...]]:
         # rebuilt from the fields without caches: equal knowledge has equal bytes, and workers get no caches
         schema, release = Schema(self.schema.variables), Release(self.release.frontier)

@@ -35,7 +35,7 @@ from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
 from sdc.server.service.history import LEVELS, WITHHELD, part_at, require_places, schema_in
 from sdc.server.service.outcome import PUBLIC_STATES
-from sdc.server.service.rules import is_of_another_rule, reveals
+from sdc.server.service.rules import is_of_another_rule, reveals, with_lists_of
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
 
@@ -109,7 +109,8 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
         differences = _differences(standard, about, replay)
         is_judged = not differences
         replay.keeps = not reveals(about)
-        evaluator = RiskEvaluator(standard.table, standard.known, standard.criteria, effort=effort or Effort())
+        known = with_lists_of(about, standard.known, standard.table)
+        evaluator = RiskEvaluator(standard.table, known, standard.criteria, effort=effort or Effort())
         failures += differences or replay.unproven(evaluator, standard.evidence)
     return Audit(
         entries=len(entries),

@@ -24,6 +24,7 @@ from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
+from sdc.run_format import CODE_LISTS
 from sdc.search.simulatable import SimulatableSearch
 from sdc.server.service.judge import Effect, Judge, effect_of
 from sdc.server.service.outcome import NOR_IN_PART, NOT_RELEASED
@@ -127,6 +128,22 @@ SUPPRESSED, KEPT, REVEALED = "suppressed", "kept", "revealed"
 def reveals(about: Mapping[str, Any]) -> bool:
     """Whether a history that is about this may; those that say nothing began before there was the rule."""
     return about.get(SUPPRESSED) != KEPT
+
+
+def lists_of(known: Knowledge) -> dict[str, list[str]]:
+    """What a history says first of labels: the variables whose categories are from a code list."""
+    return {CODE_LISTS: [known.schema.names[v] for v, _ in known.listed]}
+
+
+def with_lists_of(about: Mapping[str, Any], known: Knowledge, table: Table) -> Knowledge:
+    """What is known where readers have labels from a history that is about this: others it told without a code list.
+
+    Those that say nothing began before there was the rule.
+    """
+    if CODE_LISTS not in about:
+        return known
+    own = about[CODE_LISTS]
+    return known.listing(own if isinstance(own, list) else (), table)
 
 
 class OneStep(Rule):

@@ -28,7 +28,7 @@ from sdc.server.service.history import DECISION, STARTED, RequestLog, finding_fa
 from sdc.server.service.judge import Effect
 from sdc.server.service.outcome import Explained, Moment, Reply, Request, SuppressedAnswer, Transition
 from sdc.server.service.prepare import keep_evidence, prepared, server_of
-from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
+from sdc.server.service.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, lists_of, reveals, with_lists_of
 from sdc.server.service.workers import Seat, Worker
 from sdc.stages.build import Build
 from sdc.stages.table import check_labels
@@ -216,9 +216,10 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     """
     ready, server = prepared(build), server_of(build)
     check_labels(build.config, ready.table.schema)
-    begins = {SUPPRESSED: REVEALED if build.config.release.reveal_suppressed else KEPT}
+    begins = {SUPPRESSED: REVEALED if build.config.release.reveal_suppressed else KEPT, **lists_of(ready.bench.known)}
     history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about, begins=begins)
-    bench = replace(ready.bench, reveals=reveals(history.about))
+    known = with_lists_of(history.about, ready.bench.known, ready.table)
+    bench = replace(ready.bench, reveals=reveals(history.about), known=known)
 
     service = Service(
         history,

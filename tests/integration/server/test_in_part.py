@@ -35,11 +35,13 @@ from sdc.server.service.service import Service
 from sdc.server.service.service import open_service as open_prepared
 from sdc.server.simulation.replay import HistoryInput, recorded, replays
 from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
 from sdc.utility.measures import Weights
 from tests import levels, reference
 from tests.facts import agreeing
+from tests.helpers.builds import written
 from tests.helpers.commands import Sdc, sdc
 from tests.helpers.services import CRITERIA, czech_build, open_service, services_of, swept
 from tests.helpers.waiting import wait_until
@@ -316,6 +318,30 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path
     for given in (["--table", str(tmp_path / "czech.yaml")], ["--small-count", "2", "--min-width", "6"]):
         facts = json.loads(sdc("audit", folder, *given, "--json").out)
         assert (facts["verified"], facts["in_part"], facts["failures"]) == (True, 1, [])
+
+
+def test_labels_that_were_told_without_a_code_list_stay_so(tmp_path: Path) -> None:
+    """Whoever has them knows of each category that it has a record, and a later config does not take that back."""
+    counts = np.array([[1, 0], [1, 1], [3, 1]])
+    rows = (f"a{a},b{b},{counts[a, b]}\n" for a, b in np.argwhere(counts).tolist())
+    (tmp_path / "t.csv").write_text("A,B,count\n" + "".join(rows))
+    server, risk = {"slot": 0, "start": "total"}, {"min_width": 3, "small_count": 1}
+    lists = {"A": ["a0", "a1", "a2"], "B": ["b0", "b1"]}
+    for code_lists, asked in (({}, [0b11]), (lists, [0b01, 0b10])):
+        build = open_build(
+            written(tmp_path, table={"path": "t.csv", "categories": code_lists}, risk=risk, server=server)
+        )
+        swept(build)
+        prepare(build)
+        with open_prepared(build) as service:
+            for subtable in asked:
+                told(service, subtable, "ann", True)
+            parts = service.state.suppressed_tables.tables
+    facts = [*exact(counts, ()), *reference.listed(counts, 0), *reference.listed(counts, 1)]
+    for part in parts:
+        facts += reference.suppressed(counts, st.members(part.view), [*part.places(service.schema)])
+    assert [part.view for part in parts] == [0b11, 0b01, 0b10]
+    assert (reference.widths(feasible(counts.shape, facts))[reference.at_risk(counts, 1)] >= 3).all()
 
 
 def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:
