@@ -37,7 +37,7 @@ from sdc.protect.recoding import known_at
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, looks_the_same, related, with_levels
 from sdc.record.ledger import Ledger, Publication, read_ledger, require_sealed
-from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
+from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, STRUCTURAL_ZEROS, WITHHELD
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
@@ -122,6 +122,7 @@ class Provenance:
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
             "facts": [_named(fact, known) for fact in known.published],
             "code_lists": [schema.names[v] for v, _ in known.listed],
+            STRUCTURAL_ZEROS: known.zeros.labels(schema),
             "sources": self.sources,
             "declared": self.declared,
             "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
@@ -293,6 +294,14 @@ def with_earlier(
             _require_variables(relation, relation.label, table.schema.names)
     lists = {relation.entry: relation.code_lists for relation, _ in publications.relations}
     for entry in _of_this_table(table, publications):
+        # older versions recorded none
+        lacking = {*entry.known.get(STRUCTURAL_ZEROS, ())}.difference(zeros.labels(table.schema))
+        if lacking:
+            raise InputError(
+                f"entry {entry.number} of the ledger was judged with {len(lacking)} structural zeros that the config "
+                "lacks; list them in table.structural_zeros: readers know them from then on",
+                f"structural zeros {sorted(lacking)}",
+            )
         before.again(entry, lists.get(entry.number, ()))
         sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
         sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
@@ -489,19 +498,29 @@ class NamedBefore:
 
     def __init__(self, table: Table) -> None:
         self.table, self._labels = table, set[str]()  # axes whose labels imply that each category has records
+        self._lists = set[str]()  # axes whose labels are from a code list
         self._marginals = list[Names]()
         self._facts = list[_NamedFact]()
         self._rounded = list[tuple[Names, Related, Sequence[str], str]]()
 
     def known(self, zeros: StructuralZeros, listed: Pattern) -> Knowledge:
-        """The prior knowledge; errors as `Knowledge.of`."""
+        """The prior knowledge; errors as `Knowledge.of`, and InputError without a code list that was published."""
         schema = self.table.schema
         facts = [fact.of(self.table) for fact in self._facts]
         for rounding in self._rounded:
             facts += _rounded(schema, *rounding)
         release = Release.of(st.named(one, schema) for one in self._marginals)
         listed = tuple((v, codes) for v, codes in listed if schema.names[v] not in self._labels)
-        return Knowledge.of(self.table, release, zeros, facts, listed)
+        found = Knowledge.of(self.table, release, zeros, facts, listed)
+        without = self._lists.difference(self._labels, (schema.names[v] for v, _ in listed))
+        new = (v for fact in found.facts if fact.of_labels for v in st.members(fact.view))
+        if name := next((schema.names[v] for v in new if schema.names[v] in without), None):
+            # by a release with other labels, not by what was known before
+            raise InputError(
+                f"what was published before has the categories of {name!r} from a code list, and the config has none: "
+                f"labels would now reveal that each has a record; list them in table.categories.{name}"
+            )
+        return found
 
     def add(self, one: Related, source: str) -> None:
         """Add a publication that was related to the table's own variables.
@@ -511,8 +530,9 @@ class NamedBefore:
         all_names = [self._name_of(one, place) for place in range(len(one.variables))]
         names, universe = tuple(filter(None, all_names)), dict[str, tuple[int, ...]]()
         for variable, v in zip(one.published.table.schema.variables, one.variables, strict=True):
-            if variable.name in one.published.met and (not one.published.is_exact or variable.is_merged):
-                self._labels.add(self.table.schema.names[self.table.schema.levels.axis_of[v]])
+            if not one.published.is_exact or variable.is_merged:
+                axis = self.table.schema.names[self.table.schema.levels.axis_of[v]]
+                (self._labels if variable.name in one.published.met else self._lists).add(axis)
         if not one.published.is_exact and one.where:
             raise InputError(
                 f"{one.published.source} {_how(one.published)} and is of some of the records alone, which cannot be "
@@ -578,6 +598,7 @@ class NamedBefore:
         own, known = self.table.schema, entry.known
         variables, same = {v.name: v for v in own.variables}, dict[str, str]()
         if known["facts"] or known["hidden"]:
+            self._lists |= {*known.get("code_lists", lists)}
             self._labels |= {v.name for v in own.variables}.difference(known.get("code_lists", lists))
         for level in known["hidden"]:
             name, of = level["name"], Coarser(level["axis"], tuple(level["groups"]))

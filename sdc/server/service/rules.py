@@ -136,9 +136,9 @@ def lists_of(known: Knowledge) -> dict[str, list[str]]:
 
 
 def with_lists_of(about: Mapping[str, Any], known: Knowledge, table: Table) -> Knowledge:
-    """What is known where readers have labels from a history that is about this: others it told without a code list.
+    """What is known where readers have labels from a history that is about this.
 
-    Those that say nothing began before there was the rule.
+    Variables that it does not name have no code list. Histories that say nothing began before there was the rule.
     """
     if CODE_LISTS not in about:
         return known

@@ -19,6 +19,7 @@ from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.public.check import check
+from sdc.record.ledger import new_ledger
 from sdc.stages.build import Build, open_build
 from sdc.verify.run_folder import verify
 from tests import reference
@@ -140,3 +141,34 @@ def test_where_counts_of_a_variable_are_public_its_labels_say_nothing_new() -> N
     assert Knowledge.of(table, known.release, NO_ZEROS, (), listed=((0, (0, 1, 2, 3)),)).facts == ()
     renamed = Schema((schema.variables[0], Variable("M", ("north", "a3", "a4"), level.of), schema.variables[2]))
     assert Knowledge.of(Table(renamed, table.codes, table.counts), known.release, NO_ZEROS, ()).facts == ()
+
+
+@pytest.mark.parametrize("by", ["ledger", "folder"])
+def test_a_code_list_that_was_published_is_not_taken_back(by: str, tmp_path: Path) -> None:
+    """Readers would know from then on that each category has a record, of one of which there are few."""
+    (tmp_path / "t.csv").write_text("A,B,count\na1,b1,1\na1,b2,2\na2,b3,4\n")
+    new_ledger(tmp_path / "led")
+    release = {"require": ["A", "B"], "protect": [{"of": "B", "by": "rounding", "base": 3}]}
+    sections: dict[str, Any] = {"risk": {"small_count": 1, "min_width": 2}, "release": release}
+    sections |= {"ledger": "led"} if by == "ledger" else {}
+    lists = {"A": ["a1", "a2"], "B": ["b1", "b2", "b3"]}
+    first = built(written(tmp_path, "first", table={"path": "t.csv", "categories": lists}, **sections))
+    assert [table.base for table in first.made.found.suppressed_tables.tables] == [3]
+    if by == "folder":
+        sections["earlier"] = [{"folder": str(first.folder.stage("release"))}]
+    later = written(tmp_path, "later", table={"path": "t.csv", "categories": {"A": lists["A"]}}, **sections)
+    with pytest.raises(InputError, match="the categories of 'B' from a code list, and the config has none"):
+        built(later)
+    # counts of A are public, so that its labels say nothing new
+    assert built(written(tmp_path, "again", table={"path": "t.csv", "categories": {"B": lists["B"]}}, **sections))
+
+
+def test_structural_zeros_of_an_entry_stay_known(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("A,B,count\na1,b1,9\na1,b2,9\na2,b2,9\n")
+    (tmp_path / "zeros.yaml").write_text("- {A: a2, B: b1}\n")
+    new_ledger(tmp_path / "led")
+    zeros = {"path": "t.csv", "structural_zeros": "zeros.yaml"}
+    built(written(tmp_path, "first", table=zeros, ledger="led"))
+    with pytest.raises(InputError, match="judged with 1 structural zeros that the config lacks; list them in"):
+        built(written(tmp_path, "later", table={"path": "t.csv"}, ledger="led"))
+    assert built(written(tmp_path, "third", table=zeros, ledger="led"))

@@ -45,7 +45,8 @@ BASE, WAYS = 3, {"suppressed": "suppression", "rounded": "rounding", "recoded": 
 KINDS = (*["whole"] * 4, "all that fits", *[*WAYS] * 2, "suppressed or rounded", "recoded or suppressed")
 VERBS, SERVER = ("sdc suppress", "sdc round") * 2, ("server",) * 5
 SUFFIXES = {"csv": ".csv", "parquet": ".parquet", "json-stat": ".json", "px": ".px"}
-SAID = ("cannot be expressed", "in the release as it is", "is not rounded, for its sums")  # what is refused unjudged
+# what is refused unjudged
+SAID = ("cannot be expressed", "in the release as it is", "is not rounded, for its sums", "and the config has none")
 
 
 @dataclass(frozen=True)
