@@ -242,10 +242,7 @@ def magnitude_table(
     if unique and sums.contributor is None:
         raise InputError("unique = True, and no column says whose a record is; name it as contributor")
     values, places = _values(records.column(sums.value), sums.value, decimals, decimal)
-    coded = {
-        name: _coded(records.column(name), name, alike, decimal, is_owner=name == sums.contributor)
-        for name in sums.columns
-    }
+    coded = {name: _coded(records.column(name), name, alike, decimal) for name in sums.columns}
     owners = np.arange(len(values)) if sums.contributor is None else _owners(coded, sums.contributor, unique)
     _require_nested(coded, sums.coarser)
     _require_no_totals({name: coded[name] for name in (*sums.names, *chain(*sums.coarser.values()))}, values)
@@ -417,10 +414,8 @@ def _require_no_totals(coded: Coded, values: Values) -> None:
                 )
 
 
-def _coded(
-    column: pa.ChunkedArray, name: str, alike: Alike, decimal: str, *, is_owner: bool
-) -> tuple[list[str], Values]:
-    """The categories in order of text, and the code of each record. Contributors are alike as 007 and 7 too.
+def _coded(column: pa.ChunkedArray, name: str, alike: Alike, decimal: str) -> tuple[list[str], Values]:
+    """The categories in order of text, and the code of each record.
 
     InputError for a missing one, a total, and for names that are alike where these are refused.
     """
@@ -429,11 +424,6 @@ def _coded(
     texts = column.to_pylist()
     remedy = "write each in one way, or say by alike whether to merge them or to keep them apart"
     spelled = {} if alike == "keep" else alikes(set(texts), decimal=decimal)
-    if is_owner and alike != "keep":
-        shortest = dict[str, str]()
-        for text in sorted({t for t in texts if t.strip().isdigit()} - spelled.keys(), key=lambda t: (len(t), t)):
-            if (first := shortest.setdefault(text.strip().lstrip("0"), text)) != text:
-                spelled[text] = first
     if alike == "refuse":
         require_apart(spelled, f"column {name!r}", remedy)
     categories = sorted({spelled.get(text, text) for text in texts})
