@@ -67,7 +67,7 @@ def test_what_an_older_version_published_is_read_and_verified(older: Path, name:
     found = verify_run(run)
     labels = ["the labels of A: A is within no clique; run the build again"]
     assert [*found.failures] == (labels if name == "merge" else [])
-    assert found.failures or found.bytes == "not compared: written with sdc (unknown), here is 0.2.0"
+    assert found.failures or found.bytes.startswith("written with sdc (unknown), here is 0.2.0: ")
     assert (found.known == "read again from all that the config names") is (name in ("lists", "round", "t"))
     told = {one.label: one.base or one.suppressed.tolist() or None for one in read_published(run / "release")}
     assert sorted(told.items()) == sorted(PUBLISHED[name])
