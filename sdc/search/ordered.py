@@ -227,12 +227,18 @@ class OrderedSearch:
         required: Required | None,
         refused: LeftOut = (),
     ) -> OrderedRelease:
-        """An accepted release with candidates added: in a first pass what fits many at once, then what fits alone.
+        """An accepted release with candidates added: level by level up to the breadth, then the rest in two passes.
 
-        A question costs about as much whatever it adds: a table of five variables that fits brings 31 sub-tables, and
-        each of the last pairs one. Small tables, whose answers are exact at once, and weights, which the order of the
-        list stands for, have the second pass alone.
+        A question costs about as much whatever it adds, so that the first pass adds what fits many at once, and the
+        second what fits alone. Small tables, whose answers are exact at once, and weights, which the order of the list
+        stands for, have the second pass alone.
         """
+        breadth = self.constraints.breadth_for(len(self.evaluator.pool.at_risk))
+        for level in range(1, max(1, breadth) + 1):
+            alike = [t for t in candidates if st.ways(t, self._schema) == level]
+            evaluation, refused = self._extend(evaluation, alike, refused, phase)
+        if breadth < 2:
+            evaluation, refused = self._by_components(evaluation, candidates, refused, phase)
         begin = 0
         for fewest in (FEWEST_FIRST, 1) if self._begun is not None and self._are_equal else (1,):
             self._fewest = fewest
@@ -245,19 +251,15 @@ class OrderedSearch:
     def _passed(
         self, evaluation: Evaluation, candidates: Sequence[SubTable], phase: str, refused: LeftOut
     ) -> tuple[Evaluation, LeftOut, int]:
-        """One pass: level by level up to the breadth, then the rest by the list; and how far that came."""
-        breadth = self.constraints.breadth_for(len(self.evaluator.pool.at_risk))
-        for level in range(1, max(1, breadth) + 1):
-            alike = [t for t in candidates if st.ways(t, self._schema) == level]
-            evaluation, refused = self._extend(evaluation, alike, refused, phase)
-        if breadth < 2:
-            evaluation, refused = self._by_components(evaluation, candidates, refused, phase)
+        """One pass over the list; and how far that came."""
         size, begin = FIRST_TRIED, 0
         while begin < len(candidates) and not self._is_over:
-            asked, some = len(self._steps), candidates[begin : begin + size]
+            asked, some, before = len(self._steps), candidates[begin : begin + size], evaluation
             evaluation, refused = self._extend(evaluation, some, refused, phase)
             if self._is_over:
                 break  # some of these may be left too
+            if self._fewest > 1 and evaluation is before and len(self._steps) > asked:
+                break  # the second pass has all of them again
             begin += size
             # as many at once as are likely to be accepted together: what is refused has to be looked for part by part
             asked = len(self._steps) - asked
