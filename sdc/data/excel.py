@@ -137,7 +137,7 @@ class _Sheet:
             return cell.text
         elif cell.style not in self.dates:
             number = float(cell.text)
-            if abs(number) >= 10**_DIGITS and len(f"{abs(number):.16e}".partition("e")[0].rstrip("0")) > _DIGITS:
+            if abs(number) >= 10**_DIGITS:  # further digits may have become 0
                 what = f"a number of more than {_DIGITS} digits, of which Excel keeps {_DIGITS}; store it as text"
                 raise self.error_at(row.number, f"column {_letters(place)} has {what}")
             return whole_name(number)

@@ -100,10 +100,15 @@ class Publication:
 
     @property
     def _changed(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The facts on its own tables; older entries do not say which are their own, and list all."""
+        """The facts on its own tables; older entries do not say which are their own, and list all.
+
+        An earlier table that is published whole now, or that was of some records, is none of them.
+        """
         own = self.public.get("tables")
-        facts = (("*".join(fact["view"]), fact) for fact in self.known["facts"])
-        return [(label, fact) for label, fact in facts if own is None or label in own]
+        facts = [fact for fact in self.known["facts"] if not fact["universe"]]
+        parts = [fact for fact in facts if not any({*fact["view"]} <= {*whole} for whole in self.sub_tables)]
+        labels = ("*".join(fact["view"]) for fact in parts)
+        return [(label, fact) for label, fact in zip(labels, parts, strict=True) if own is None or label in own]
 
     @property
     def called(self) -> str:

@@ -139,21 +139,23 @@ def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str
     by = next(stage for stage in manifest["stages"] if stage["name"] == RELEASE).get("by", {})
     own, release = written_by(), path / RELEASE
     other = next((name for name in {**own, **by} if own.get(name) != by.get(name)), None)
+    with_other = (
+        "" if other is None else f"written with {other} {by.get(other, '(unknown)')}, here is {own.get(other)}: "
+    )
     try:
         build = Build.of_run(path)
         vars(build).update(listing=ALL_WIDTHS, like=())  # by the run folder alone, without the data
         found = [*differing(build, release)]
-    except (SdcError, LookupError, TypeError, ValueError, AttributeError):
+    except (SdcError, LookupError, TypeError, ValueError, AttributeError) as error:
         if other is None:
             raise
-        found = None
+        return f"{with_other}not compared, as this version cannot make them ({type(error).__name__}: {error})", ()
     if other is not None:
-        with_others = f"written with {other} {by.get(other, '(unknown)')}, here is {own.get(other, 'none')}"
         if not found:
-            return f"{with_others}: {'not compared' if found is None else 'all are as this version writes them'}", ()
+            return f"{with_other}all are as this version writes them", ()
         names = ", ".join(name for name, _ in found[:MOST_NAMED]) + ", ..." * (len(found) > MOST_NAMED)
-        return f"{with_others}: files that this version writes differently: {names}; look at these", ()
-    failures = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in found or ())
+        return f"{with_other}files that this version writes differently: {names}; look at these", ()
+    failures = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in found)
     return f"{len(failures) or 'all are'} {'not ' * bool(failures)}as sdc {own['sdc']} writes them", failures
 
 

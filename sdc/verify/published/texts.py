@@ -34,10 +34,8 @@ _OF_METADATA += " population period published sources licenses contributors note
 _OF_RESOURCE = "name path format bytes size hash sub_table in_part schema"
 _OF_FIELD = "name type constraints title description unit categories"
 _OF_DATASET = {"version", "class", "label", "id", "size", "dimension", "source", "extension", "note", "value", "status"}
-_OF_DIMENSION, _MARKS = (
-    {"label", "category", "note", "extension"},
-    {"label": {names.CONFIDENTIAL: names.WITHHELD_STATUS}},
-)
+_OF_DIMENSION = {"label", "category", "note", "extension"}
+_MARKS = {"label": {names.CONFIDENTIAL: names.WITHHELD_STATUS}}
 _WORDS = {"@type", "@context", "conformsTo", "encodingFormat", "dcat:mediaType", "spdx:algorithm", "dataType", "about"}
 
 
@@ -79,7 +77,7 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
     fields = [field for one in metadata["resources"] for field in one.get("schema", {}).get("fields", ())]
     for what, kinds in (([metadata], _OF_METADATA), (metadata["resources"], _OF_RESOURCE), (fields, _OF_FIELD)):
         unknown = {key for one in what for key in one}.difference(kinds.split())
-        check(not unknown, f"{names.METADATA} has {min(unknown, default='')!r}, which no release says")
+        check(not unknown, f"{names.METADATA} has {min(unknown, default='')!r}, a key that no release has")
     are_plain = all(one.keys() <= {"name", "type"} for one in fields if "constraints" not in one)
     check(are_plain, f"{names.METADATA} describes counts otherwise")
     more = [(names.TOTAL, names.TOTAL)] if metadata.get(names.TOTALS) else []
@@ -105,9 +103,8 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
     if any(one["path"] == names.WORKBOOK for one in metadata["resources"]):
         sheets = sheets_of(file_of(names.WORKBOOK), names.SHEETS)
         rows = sheets["Contents"][1:]
-        check(
-            all(len(row) <= len(sheets["Contents"][0]) <= 5 for row in rows), f"{names.WORKBOOK} lists more of a table"
-        )
+        is_narrow = all(len(row) <= len(sheets["Contents"][0]) <= 5 for row in rows)
+        check(is_narrow, f"{names.WORKBOOK} has other columns in its contents")
         same = [row[1] for row in rows if len(row) > 1] == [*titles.values()]
         same = same and _plain(row[0] for row in rows if len(row) == 1) == notes
         check(same, f"{names.WORKBOOK} has other titles or texts than the config")
@@ -184,7 +181,10 @@ def _check_dictionary(
 ) -> None:
     found = dict[str, Any]()
     heads = names.OF_DICTIONARY, names.OF_DICTIONARY[:-2]  # older versions had no units and notes
-    check(tuple(rows[0]) in heads and all(len(row) <= len(rows[0]) for row in rows), "the data dictionary has columns")
+    check(
+        tuple(rows[0]) in heads and all(len(row) <= len(rows[0]) for row in rows),
+        "the data dictionary has other columns",
+    )
     for v, place, category, called, label, unit, note in ([*row, "", ""][:7] for row in rows[1:]):
         texts = found.setdefault(v, (label, ", ".join(filter(None, (note, unit))), []))
         check(int(place) == len(texts[2]) + 1 and texts[0] == label, f"the data dictionary lists {v} otherwise")

@@ -22,7 +22,7 @@ from sdc.model.table import Table
 from sdc.public.published import read_published
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError, Use
-from sdc.record.ledger import SEALED, Ledger, new_ledger, read_ledger, record
+from sdc.record.ledger import SEALED, Ledger, Publication, new_ledger, read_ledger, record
 from sdc.stages.build import open_build
 from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import run_all
@@ -167,6 +167,25 @@ def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
 
 
 SUPPRESSED: dict[str, Any] = {"release": {"require": ["A", "B"], "protect": [{"of": "A*B"}]}, "ledger": "led"}
+
+
+def test_the_list_has_what_an_entry_itself_suppressed_and_rounded() -> None:
+    """Not an earlier table that is whole now, is of some records, or was not published again."""
+    cells = {"variables": ["A", "B"], "cells": [["a", "b"]]}
+    facts = [
+        {"view": view, "universe": universe, **part}
+        for view, universe, part in (
+            (["A", "B"], {}, {"withheld": cells}),
+            (["A", "C"], {}, {"withheld": cells}),
+            (["B", "C"], {"A": ["a"]}, {"withheld": cells}),
+            (["C", "D"], {}, {"between": cells}),
+            (["B", "D"], {}, {"withheld": cells}),
+        )
+    ]
+    whole, tables = (("A", "C", "E"),), dict.fromkeys(("A*B", "A*C*E", "A*C", "B*C", "C*D"), "digest")
+    known = {"facts": facts, "foreign": [], "declared": []}
+    entry = Publication(1, "t", "", "", "", whole, known, {}, "", "", "", {"tables": tables})
+    assert (entry.suppressed, entry.rounded) == ({"A*B": 1}, ["C*D"])
 
 
 @pytest.fixture

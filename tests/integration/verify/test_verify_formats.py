@@ -227,7 +227,7 @@ FORGED: Corruptions = {
     ),
     "the dictionary has a column more": (
         replaced("data_dictionary.csv", r"note\n", "note,deaths\n"),
-        "dictionary has columns",
+        "dictionary has other columns",
     ),
     "the guide has a number more": (
         replaced("README.txt", r"\Z", "\nThe cell has 7777.\n"),
@@ -239,7 +239,7 @@ FORGED: Corruptions = {
     ),
     "the metadata has a key more": (
         in_turn(edited("release/datapackage.json", lambda content: content.update(comment="1")), hashed_anew),
-        "'comment', which no release says",
+        "'comment', a key that no release has",
     ),
     "pxapi counts thousands": (
         replaced(API.format("data"), '"base":"number"', '"base":"thousand"'),
