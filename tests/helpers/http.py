@@ -15,7 +15,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, get_args
 
-import uvicorn
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
@@ -23,8 +22,8 @@ from sdc.config.server import ServerConfig
 from sdc.server.service.service import Service
 from sdc.server.web.access import Access, Role, Signed
 from sdc.server.web.app import create_app
-from sdc.server.web.connections import Connections, connection_class
-from sdc.server.web.listening import unix_socket
+from sdc.server.web.connections import Connections
+from sdc.server.web.listening import HttpServer, unix_socket
 
 SECRET, PROXY = b"s" * 32, b"p" * 32
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,8 +91,7 @@ def running(app: ASGIApp, shared: Connections | None = None, path: str | None = 
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         sockets = [listening, *([held.enter_context(unix_socket(path))] if path else [])]
-        kind = connection_class(shared or Connections(1_000))
-        server = uvicorn.Server(uvicorn.Config(app, http=kind, log_level="critical", lifespan="off"))
+        server = HttpServer(app, shared or Connections(1_000))
         thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
         thread.start()
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import resource
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -14,7 +16,9 @@ from sdc.events import PROBLEM, SERVER, emit
 HEADER_SECONDS = 10  # for the headers of a request
 UNREAD_SECONDS = 60  # for a client that does not read what it is sent
 REFUSED, SLOW_HEADERS, SLOW_READER = "refused as too many", "slow to send headers", "slow to read"
-OWN_DESCRIPTORS = 256  # for files, workers and databases
+NOT_ACCEPTED = "not accepted for want of descriptors"
+ACCEPTED_AT_ONCE = 32  # what is refused is closed when the loop has gone round four times
+OWN_DESCRIPTORS = 256 + 4 * ACCEPTED_AT_ONCE  # for files, workers, databases, and connections that are being refused
 
 
 @dataclass
@@ -32,6 +36,14 @@ class Connections:
             text = ", ".join(f"{number} {reason}" for reason, number in sorted(new.items()))
             emit(PROBLEM, f"connections ended in the last minute: {text}", SERVER)
             self._reported = Counter(self.ended)
+
+    def failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Count connections that the system has no descriptor for; asyncio would log each, with its stack."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            self.ended[NOT_ACCEPTED] += 1
+        else:
+            loop.default_exception_handler(context)
 
 
 class _Connection(H11Protocol):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import secrets
 import socket
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -26,13 +27,14 @@ from sdc.server.service.service import open_service
 from sdc.server.web.access import access_to, announce_expiry, new_keys, utc_now
 from sdc.server.web.answers import remove_left_files
 from sdc.server.web.app import create_app
-from sdc.server.web.connections import Connections, connection_class, room_for
+from sdc.server.web.connections import ACCEPTED_AT_ONCE, Connections, connection_class, room_for
 from sdc.server.web.gateway import LOCAL_HOSTS
 from sdc.stages.build import Build
 from sdc.storage.run_folder import LOG
 
 LAST_SECONDS = 2  # for answers under way at the end; a command that ends takes no longer than twice that
 IDLE_SECONDS = 20  # without a request on an open connection
+WAITING = 1024  # connections that the system holds until they are accepted
 MINUTES_A_DAY = 24 * 60
 
 
@@ -66,20 +68,6 @@ def serve(
         if minutes % MINUTES_A_DAY == 0:
             daily()
 
-    settings = uvicorn.Config(
-        app,
-        http=connection_class(shared),
-        ws="none",
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # the gateway looks at them
-        timeout_keep_alive=IDLE_SECONDS,
-        timeout_graceful_shutdown=LAST_SECONDS,
-        h11_max_incomplete_event_size=65536,
-        callback_notify=each_minute,
-        timeout_notify=60,
-    )
     # the signal that ended it comes again when it has ended
     with ExitStack() as held, suppress(KeyboardInterrupt):
         listening = [held.enter_context(_bound(host, port))]
@@ -87,7 +75,7 @@ def serve(
         url = f"http://{shown}:{listening[0].getsockname()[1]}"
         if path is not None:
             listening.append(held.enter_context(unix_socket(path)))
-        _ReadyServer(settings, lambda: ready(url)).run(sockets=listening)
+        HttpServer(app, shared, lambda: ready(url), each_minute).run(sockets=listening)
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -96,7 +84,7 @@ def _bound(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
-        found.listen(1024)
+        found.listen(WAITING)
     except OSError as error:
         found.close()
         raise ConfigError(
@@ -124,21 +112,49 @@ def unix_socket(path: str) -> Iterator[socket.socket]:
         finally:
             os.umask(mask)
         try:
-            found.listen(1024)
+            found.listen(WAITING)
             yield found
         finally:
             Path(path).unlink(missing_ok=True)
 
 
-class _ReadyServer(uvicorn.Server):
-    """A server that calls `ready` once it listens."""
+class HttpServer(uvicorn.Server):
+    """What listens, with limits of connections and of time; `ready` is called once it does.
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._ready = ready
+    So few connections are accepted at a time that those beyond the limit are ended before descriptors run out.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        shared: Connections,
+        ready: Callable[[], None] = lambda: None,
+        each_minute: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=connection_class(shared),
+                ws="none",
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # the gateway looks at them
+                timeout_keep_alive=IDLE_SECONDS,
+                timeout_graceful_shutdown=LAST_SECONDS,
+                h11_max_incomplete_event_size=65536,
+                backlog=ACCEPTED_AT_ONCE,
+                callback_notify=each_minute,
+                timeout_notify=60,
+            )
+        )
+        self._shared, self._ready = shared, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._shared.failed)
         await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(WAITING)
         self._ready()
 
 

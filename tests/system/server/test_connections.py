@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 import resource
 import socket
 from collections.abc import Iterator
@@ -16,7 +19,16 @@ from sdc.model.errors import ConfigError
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.web import connections, gateway
-from sdc.server.web.connections import OWN_DESCRIPTORS, REFUSED, SLOW_HEADERS, SLOW_READER, Connections, room_for
+from sdc.server.web.connections import (
+    ACCEPTED_AT_ONCE,
+    NOT_ACCEPTED,
+    OWN_DESCRIPTORS,
+    REFUSED,
+    SLOW_HEADERS,
+    SLOW_READER,
+    Connections,
+    room_for,
+)
 from sdc.server.web.listening import unix_socket
 from tests.helpers.http import SECONDS_TO_ASK, running, server_of
 from tests.helpers.small_service import SmallService
@@ -74,6 +86,34 @@ def test_too_many_and_slow_connections_end_and_the_server_goes_on(url: str, shar
         shared.report()
         shared.report()
     assert said == [f"connections ended in the last minute: 1 {REFUSED}, 20 {SLOW_HEADERS}"]
+
+
+def test_a_burst_of_connections_leaves_descriptors_for_others(url: str, shared: Connections) -> None:
+    """Those beyond the limit are refused before all are accepted, and the server answers after them."""
+    many, (soft, hard) = 500, resource.getrlimit(resource.RLIMIT_NOFILE)
+    room = len(os.listdir("/proc/self/fd")) + many + 20 + 4 * ACCEPTED_AT_ONCE + 10
+    resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
+    try:
+        burst = [connected(url, HALF) for _ in range(many)]
+        assert all(is_ended(one) for one in burst)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert httpx.get(f"{url}/livez", timeout=SECONDS_TO_ASK).status_code == 200
+    assert shared.ended[NOT_ACCEPTED] == 0
+    assert shared.ended[REFUSED] + shared.ended[SLOW_HEADERS] == many
+
+
+def test_connections_without_a_descriptor_are_counted_instead_of_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    shared, loop = Connections(20), asyncio.new_event_loop()
+    try:
+        shared.failed(loop, {"message": "no socket", "exception": OSError(errno.EMFILE, "Too many open files")})
+        assert (shared.ended, caplog.messages) == ({NOT_ACCEPTED: 1}, [])
+        shared.failed(loop, {"message": "another fault", "exception": ValueError()})
+        assert caplog.messages == ["another fault"]
+    finally:
+        loop.close()
 
 
 def test_headers_in_drips_end_after_a_first_answer_too(url: str, shared: Connections) -> None:
