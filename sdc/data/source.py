@@ -8,12 +8,15 @@ configuration or environment, never from here.
 from __future__ import annotations
 
 import glob
+import gzip
 import hashlib
 import importlib.metadata
+import lzma
 import os
 import re
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
@@ -220,8 +223,18 @@ def _refusal(error: Exception) -> str:
         return "cannot be read: its host gives no part of a file (HTTP Range), as Parquet needs; copy it, or give CSV"
     if isinstance(cause, MemoryError):
         return "cannot be read: there is not enough memory for it; give more, or write it again if it is corrupt"
-    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else name
-    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or in table.csv.encoding"
+    return f"cannot be read: {_fault(cause)}; check that it is whole, and UTF-8 if it is CSV or in table.csv.encoding"
+
+
+def _fault(cause: BaseException) -> str:
+    match cause:
+        case EOFError():
+            return "it ends too soon"
+        case gzip.BadGzipFile() | lzma.LZMAError() | zlib.error():
+            return "it is damaged, or not packed as its name says"
+        case OSError() if cause.strerror:
+            return cause.strerror
+    return "it is damaged, or not what its name says"
 
 
 def cause_of(error: BaseException) -> BaseException:

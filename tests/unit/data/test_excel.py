@@ -131,10 +131,10 @@ HEAD = '<x:row><x:c t="s"><x:v>0</x:v></x:c></x:row>'
         ('<row r="2"><c r="A2"><v>1</v></c><c r="A2"><v>2</v></c></row>', "row 2: its cells are out of order"),
         ('<row r="999999"><c r="A999999"><v>1</v></c></row>', "row 2: it has no value at all"),
         ('<row r="1048577"></row>', "row 1048577: a sheet has 1,048,576 at most"),
-        ('<row><c t="s"><v>-1</v></c></row>', "cannot be read: KeyError; check that it is whole"),
-        ('<row><c t="s"><v>7</v></c></row>', "cannot be read: KeyError; check that it is whole"),
-        ("<row><c><v>1</v></c>", "cannot be read: ExpatError; check that it is whole"),
-        ("<row><c><v>x</v></c></row>", "cannot be read: ValueError; check that it is whole"),
+        ('<row><c t="s"><v>-1</v></c></row>', "cannot be read: it is damaged, or not what its name says; check that it is whole"),
+        ('<row><c t="s"><v>7</v></c></row>', "cannot be read: it is damaged, or not what its name says; check that it is whole"),
+        ("<row><c><v>1</v></c>", "cannot be read: it is damaged, or not what its name says; check that it is whole"),
+        ("<row><c><v>x</v></c></row>", "cannot be read: it is damaged, or not what its name says; check that it is whole"),
     ],
 )
 def test_files_of_other_programs(rows: str, found: Any, tmp_path: Path) -> None:
