@@ -42,7 +42,7 @@ from sdc.stages.search import QuestionLines
 
 if TYPE_CHECKING:
     from sdc.intruder.decision import ReleaseChoice
-    from sdc.protect.recoding import Redesigns
+    from sdc.search.recodings import Recodings
 
 CRITERIA = {*CriteriaKeywords.__annotations__} - {"min_width", "small_count", "posterior_limit"}  # of a curve
 SubTableLike: TypeAlias = str | Sequence[str] | SubTable
@@ -326,7 +326,7 @@ def redesign(
     merging: bool = True,
     executor: Executor = IN_PROCESS,
     **settings: Any,
-) -> Redesigns:
+) -> Recodings:
     """Find what may be published instead of a sub-table.
 
     Parameters
@@ -348,7 +348,7 @@ def redesign(
 
     Returns
     -------
-    Redesigns
+    Recodings
         Coarser levels, dropped variables or merged categories, with what to paste into a config; first what keeps most
         cells. Empty where nothing is releasable.
 
@@ -366,7 +366,7 @@ def redesign(
     >>> len(sdc.redesign("czech_auto_workers.csv", ["A*B"], "A*B*C*D*F", min_width=6, merging=False)) > 0
     True
     """
-    from sdc.stages.report import redesigns
+    from sdc.stages.report import recodings
 
     table = table_of(table)
     section = settings.pop("release", BY_DEFAULT)
@@ -375,7 +375,7 @@ def redesign(
     require_together("redesign", *own.settings)
     known, searched = known_of(table, public), search_settings(table, own, executor, {}, section)
     before, refused = replace(known, release=NOTHING), st.subtable_of(sub_table, table.schema)
-    return redesigns(table, before, searched, known.release, refused, merging=merging)
+    return recodings(table, before, searched, known.release, refused, merging=merging)
 
 
 def risk_utility_curve(

@@ -33,9 +33,9 @@ from sdc.refusal import NOT_RELEASABLE
 if TYPE_CHECKING:
     from sdc.config.release import WeightsConfig
     from sdc.model.table import Table
-    from sdc.protect.recoding import Redesign
     from sdc.risk.assessment import Assessment
     from sdc.search.best import FoundRelease
+    from sdc.search.recodings import Recoding
     from sdc.search.step import Refused
 
 VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
@@ -115,7 +115,7 @@ def why_command(
         say("judged with the one-way sub-tables; no release was searched")
     with executor_of(source) as executor:
         found = api.why(source.table, held, sub_table, criteria, forbid=section.forbid, executor=executor)
-        proposals: tuple[Redesign, ...] = ()
+        proposals: tuple[Recoding, ...] = ()
         if redesign and not found.released:
             how: dict[str, Any] = {"release": section, "executor": executor}
             merging = source.build is None or source.config.may_coarsen

@@ -27,7 +27,7 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint, LikelyPoint
-from sdc.search.remedies import Remedy
+from sdc.search.recodings import Recoding
 from sdc.storage.certificate import WeightedCertificate
 from sdc.storage.results import SearchRecord
 from sdc.utility.uniques import Uniques
@@ -48,8 +48,7 @@ class AuditEvidence:
     curve         utility against the required width
     likely_curve  decomposable releases against what they may make likely
     choice        releases by the risk and utility of the users of the config
-    redesigns     of sub-tables that were refused what coarser ones may go out instead, as `remedies/` has it
-    remedies      recodes tried on what stopped the release, best first; None where none were to be tried
+    recodings     recodes tried on what stopped the release, then coarser sub-tables instead; None where none were tried
     posteriors    what an intruder may hold likely, a law each; none where none was asked for
     uniques       what is thought of sample uniques, or why nothing is; None where that was not asked for
     guesses       what is guessed from all public tables, or why nothing is; None where that was not asked for
@@ -77,8 +76,7 @@ class AuditEvidence:
     curve: tuple[CurvePoint, ...] = ()
     likely_curve: tuple[LikelyPoint, ...] = ()
     choice: tuple[RatedRelease, ...] = ()
-    remedies: tuple[Remedy, ...] | None = None
-    redesigns: Sequence[Mapping[str, Any]] = ()
+    recodings: tuple[Recoding, ...] | None = None
     refutations: Mapping[str, Refutation] = field(default_factory=dict)
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()

@@ -304,7 +304,7 @@ def _blockers(audit: AuditEvidence) -> Iterator[Block]:
         rows.append((pairs(cell, schema), count, int(alone.sum()), int((~alone).sum()), len(stopped), labels))
     if rows:
         advice = "; with a section remedies: {} in the config the next run tries such changes" * (
-            audit.remedies is None
+            audit.recodings is None
         )
         yield TextBlock(
             "A cell with few occupied cells near it can hardly move. Merging its categories, or leaving out a "
@@ -316,9 +316,11 @@ def _blockers(audit: AuditEvidence) -> Iterator[Block]:
 
 def _remedies(audit: AuditEvidence) -> Iterator[Block]:
     """Recodes that were tried, and coarser sub-tables in the place of refused ones."""
-    schema = audit.schema
-    rows = []
-    for one in audit.remedies or ():
+    schema, rows, instead = audit.schema, list[tuple[str | int, ...]](), list[tuple[str | int, ...]]()
+    for one in audit.recodings or ():
+        if one.recode is None:
+            instead.append((audit.label(one.asked[0]), "*".join(one.names), one.lost, one.config))
+            continue
         merge = " and ".join(f"“{shorten(name)}”" for name in one.recode.names)
         done, labels = "leave it out" if one.recode.leaves_out else f"merge {merge}", few(audit.labels(one.freed), 8)
         numbers = len(one.asked), len(one.freed), one.lost
@@ -326,11 +328,6 @@ def _remedies(audit: AuditEvidence) -> Iterator[Block]:
     columns = "Variable | Recode | #Tried on | #Freed | #Lost | Sub-tables freed | For the config"
     if rows:
         yield ListBlock("remedies", "Recodes that were tried on them", columns, rows)
-    instead = [
-        ("*".join(row["sub_table"]), "*".join(one["sub_table"]), one["lost"], one["config"])
-        for row in audit.redesigns
-        for one in row["instead"]
-    ]
     if instead:
         columns = "Refused | Releasable instead | #Fewer cells | For the config"
         yield ListBlock("redesigns", "Coarser sub-tables instead of refused ones", columns, instead)

@@ -35,7 +35,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
 from sdc.model.table import Table
 from sdc.model.weights import UNIT
-from sdc.protect.recoding import Redesign, Redesigns, redesign, without_levels
+from sdc.protect.recoding import without_levels
 from sdc.protect.release import protect
 from sdc.public.attack import guesses
 from sdc.risk.effort import Depth
@@ -45,7 +45,7 @@ from sdc.search.blockers import blockers
 from sdc.search.curve import CurvePoint, CurveSearch, LikelyCurve, LikelyPoint
 from sdc.search.grown import Grown
 from sdc.search.ordered import ordered_list
-from sdc.search.remedies import Remedy, remedies
+from sdc.search.recodings import Recoding, Recodings, coarser, recodes
 from sdc.stages.answers import attack_on_public
 from sdc.stages.assemble import SearchSettings, no_widths, release_search, utility_of_release
 from sdc.stages.build import Build, Work, given, plain
@@ -57,7 +57,7 @@ from sdc.utility.halvings import halvings_facts
 from sdc.utility.uniques import Uniques, uniques_by
 from sdc.weighted.choice import choose
 
-PAGE, UTILITY, MEASURES, REDESIGNS = "report.html", "utility.json", "measures.json", "redesigns.json"
+PAGE, UTILITY, MEASURES = "report.html", "utility.json", "measures.json"
 MOST_REDESIGNED, MOST_MERGED = 10, 3  # sub-tables; recoding takes as long as a search of the required ones
 
 
@@ -111,17 +111,18 @@ def _describe_likely_point(point: LikelyPoint) -> str:
     return f"curve: decomposable, {limit}: {found}"
 
 
-def remedy(work: Work, into: Path) -> None:
+def recode(work: Work, into: Path) -> None:
     """Find recodes that free refused sub-tables, and alternatives for them."""
     build, made, settings = work.build, work.build.made, given(work.build.config.remedies, "remedies")
     start = Grown(made.found.release, made.certificate(SEARCH).proof, made.found.steps)
-    settings_ = build.settings(work.executor)
-    evaluator = settings_.evaluator(made.table, made.known)
-    tried = remedies(start, evaluator, settings.variables, lambda remedy: work.say(_describe_remedy(remedy)))
-    results.write_remedies(tried, made.table.schema, into)
+    table, known, wanted, refused = made.table, made.known, build.settings(work.executor), _refused(build)
+    found = recodes(start, wanted.evaluator(table, known), settings.variables, work.say)
     merging = MOST_MERGED * build.config.may_coarsen
-    redesigned = [_redesigned(build, settings_, t, place < merging) for place, t in enumerate(_refused(build))]
-    write_json(into / REDESIGNS, {"redesigns": redesigned})
+    for place, sub_table in enumerate(refused):
+        # a sub-table without levels has only sub-tables that were evaluated already
+        levels = any(table.schema.levels.of_axis[v] != 1 << v for v in st.members(sub_table))
+        found += recodings(table, known, wanted, made.found.release, sub_table, levels, place < merging)
+    results.write_recodings(found, refused, table.schema, into)
 
 
 def _refused(build: Build) -> list[SubTable]:
@@ -130,22 +131,6 @@ def _refused(build: Build) -> list[SubTable]:
     required = () if found.required is None else found.required.refused
     stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
     return list(dict.fromkeys([*required, *stopped]))[:MOST_REDESIGNED]
-
-
-def _redesigned(build: Build, settings: SearchSettings, refused: SubTable, merging: bool) -> dict[str, Any]:
-    """Find what may be released instead; a sub-table without levels has only sub-tables that were evaluated already."""
-    made, schema = build.made, build.made.table.schema
-    has_levels = any(schema.levels.of_axis[v] != 1 << v for v in st.members(refused))
-    shared = made.table, made.known, settings, made.found.release, refused
-    instead = redesigns(*shared, levels=has_levels, merging=merging)
-    return {"sub_table": st.names(refused, schema), "instead": [one.facts for one in instead]}
-
-
-def _describe_remedy(remedy: Remedy) -> str:
-    recode = remedy.recode
-    name = recode.before.names[recode.variable]
-    what = f"leaving out {name}" if recode.leaves_out else f"merging two categories of {name}"
-    return f"remedies: {what}: {len(remedy.freed)} of {len(remedy.asked)} sub-tables freed, {remedy.lost} lost"
 
 
 def posterior(work: Work, into: Path) -> None:
@@ -256,8 +241,7 @@ def report(work: Work, into: Path) -> None:
         curve=results.read_points(CurvePoint, folder(CURVE)) if config.curve else (),
         likely_curve=results.read_points(LikelyPoint, folder(CURVE)) if config.curve and config.curve.max_above else (),
         choice=results.read_points(RatedRelease, folder(CURVE)) if config.curve and config.curve.decision else (),
-        remedies=results.read_remedies(folder(REMEDIES), schema) if config.remedies else None,
-        redesigns=read_json(folder(REMEDIES) / REDESIGNS)["redesigns"] if config.remedies else (),
+        recodings=results.read_recodings(folder(REMEDIES), schema) if config.remedies else None,
         posteriors=posteriors,
         measures=measures,
         groups=results.read_groups(folder(POSTERIOR)) if config.posterior else None,
@@ -292,7 +276,7 @@ def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:
     return tuple(build.criteria.keeping(build.made.table, build.made.known.zeros, listed))
 
 
-def redesigns(
+def recodings(
     table: Table,
     known: Knowledge,
     settings: SearchSettings,
@@ -300,23 +284,23 @@ def redesigns(
     refused: SubTable,
     levels: bool = True,
     merging: bool = True,
-) -> Redesigns:
+) -> Recodings:
     """Return safe alternatives to a refused sub-table; those with the most cells come first.
 
     known    public before the release
-    levels   search coarser levels, see `redesign`; merging  and merged categories
+    levels   search coarser levels, see `coarser`; merging  and merged categories
     """
-    found = list[Redesign | None]()
-    if levels:
-        found.append(redesign(settings.evaluator(table, known), release, refused, settings.constraints(known).allows))
-    if merging:
-        found.append(coarsened(table, known, settings, release, refused))
-    return Redesigns(sorted(filter(None, found), key=lambda one: one.lost))
+    evaluator, allows = settings.evaluator(table, known), settings.constraints(known).allows
+    found = (
+        coarser(evaluator, release, refused, allows) if levels else None,
+        coarsened(table, known, settings, release, refused) if merging else None,
+    )
+    return Recodings(sorted(filter(None, found), key=lambda one: one.lost))
 
 
 def coarsened(
     table: Table, known: Knowledge, settings: SearchSettings, release: Release, refused: SubTable
-) -> Redesign | None:
+) -> Recoding | None:
     """Return a recoded alternative, found as a build does that requires the rest of the release.
 
     Such a build judges the required sub-tables together first, then this one if its weight is not larger. None if there
@@ -342,7 +326,7 @@ def coarsened(
         found = protect(evaluator.anew(), whole, search.ordered.constraints.protect)
     except InputError:
         return None
-    return next((Redesign.of(refused, instead, levelled.schema, section) for instead in found.coarser), None)
+    return next((Recoding.of_sub_table(refused, instead, levelled.schema, section) for instead in found.coarser), None)
 
 
 TABLES_PER_UNIT = 16

@@ -132,7 +132,7 @@ REMEDIES = Stage(
         build.config.may_coarsen,
         {name: list(levels) for name, levels in build.config.table.hierarchies.items()},
     ],
-    make=report.remedy,
+    make=report.recode,
     configured=lambda config: config.remedies,
 )
 POSTERIOR = Stage(

@@ -36,7 +36,7 @@ from sdc.search.blockers import MOST_BLOCKERS, blockers
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.reasons import share_of_best
-from sdc.search.remedies import Remedy
+from sdc.search.recodings import Recoding
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
@@ -55,6 +55,7 @@ _OF_POINTS: dict[type, str] = {
 ROWS = 1 << 20  # of a part of a long list
 OF_LIST = ("floor", "visited", "most", "ways")  # with the widths
 REMEDIES, POSTERIOR, REFUSALS, UNIQUES = "remedies.json", "posterior.json", "refusals.json", "uniques.json"
+REDESIGNS = "redesigns.json"
 ATTACK, _OF_GUESSES = "attack.json", ("methods", "names", "cells", "claimed")
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
 
@@ -207,24 +208,42 @@ class _RecodeDocument:
     freed: tuple[SubTable, ...]
     lost: int
 
-    def remedy(self, schema: Schema) -> Remedy:
+    def recoding(self, schema: Schema) -> Recoding:
         variable = schema.index(self.variable)
         merged = tuple(map(schema.variables[variable].categories.index, self.merged))
-        return Remedy(Recode(schema, variable, merged), self.asked, self.freed, self.lost)
+        return Recoding.by_recode(Recode(schema, variable, merged), self.asked, self.freed, self.lost)
 
 
-def write_remedies(remedies: Sequence[Remedy], schema: Schema, folder: Path) -> None:
-    """Write the tried recodes by names, best first."""
-    own = [_RecodeDocument(schema.names[r.recode.variable], r.recode.names, r.asked, r.freed, r.lost) for r in remedies]
-    write_json(folder / REMEDIES, {"remedies": plain(list[_RecodeDocument], own, schema)})
+@dataclass(frozen=True)
+class _CoarserDocument:
+    sub_table: SubTable
+    instead: list[dict[str, Any]]
 
 
-def read_remedies(folder: Path, schema: Schema) -> tuple[Remedy, ...]:
-    """Read the recodes of a table with this schema.
+def write_recodings(found: Sequence[Recoding], refused: Sequence[SubTable], schema: Schema, folder: Path) -> None:
+    """Write the tried recodes by names, and by refused sub-table what may be released instead of it; best first."""
+    tried = [
+        _RecodeDocument(schema.names[recode.variable], recode.names, one.asked, one.freed, one.lost)
+        for one in found
+        if (recode := one.recode)
+    ]
+    instead = [_CoarserDocument(t, [one.facts for one in found if not one.recode and t in one.asked]) for t in refused]
+    write_json(folder / REMEDIES, {"remedies": plain(list[_RecodeDocument], tried, schema)})
+    write_json(folder / REDESIGNS, {"redesigns": plain(list[_CoarserDocument], instead, schema)})
 
-    RunFolderError or InputError if the file cannot be read or has unknown variables, ValueError for unknown categories.
+
+def read_recodings(folder: Path, schema: Schema) -> tuple[Recoding, ...]:
+    """Read the recodings of a table with this schema.
+
+    RunFolderError or InputError if a file cannot be read or has unknown variables, ValueError for unknown categories.
     """
-    return tuple(r.remedy(schema) for r in _part(folder / REMEDIES, "remedies", list[_RecodeDocument], schema))
+    tried = _part(folder / REMEDIES, "remedies", list[_RecodeDocument], schema)
+    refused = _part(folder / REDESIGNS, "redesigns", list[_CoarserDocument], schema)
+    coarser = ((one.sub_table, row) for one in refused for row in one.instead)
+    return (
+        *(one.recoding(schema) for one in tried),
+        *(Recoding(tuple(row["sub_table"]), row["cells"], row["lost"], row["config"], (t,)) for t, row in coarser),
+    )
 
 
 def write_posteriors(found: Sequence[Summary], groups: Groups, schema: Schema, folder: Path) -> None:

@@ -28,8 +28,8 @@ from sdc.stages.report import refusals
 from sdc.storage.results import (
     read_points,
     read_posteriors,
+    read_recodings,
     read_refusals,
-    read_remedies,
     read_uniques,
 )
 from sdc.utility.uniques import Uniques
@@ -170,7 +170,7 @@ def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path, 
     """They can be asked for afterwards: what was found stays, and the release too."""
     build, statuses = made(config(remedies={"variables": 6}))
     assert redone(statuses) == ["remedies", "confidential"]
-    tried = read_remedies(build.folder.stage("remedies"), build.made.table.schema)
+    tried = read_recodings(build.folder.stage("remedies"), build.made.table.schema)
     assert tried
     assert all(remedy.recode.leaves_out for remedy in tried)  # all variables have two categories
     stopped = {t for _, sub_tables in blockers(build.made.found.steps) for t in sub_tables}

@@ -18,13 +18,13 @@ from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
-from sdc.protect.recoding import Redesign
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
+from sdc.search.recodings import Recoding
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.build import Build
 from sdc.storage.parquet import write_csv
-from sdc.storage.results import read_remedies
+from sdc.storage.results import read_recodings
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, document_of, report_of
 from tests.helpers.commands import invoked
@@ -72,14 +72,14 @@ def test_a_recode_frees_what_it_is_said_to_in_a_build_with_it(tmp_path: Path) ->
     budget = {"seconds_per_cell": 0.05, "seconds": 5}
     before = built(config(tmp_path, "before", table=table, risk=risk, release=budget, remedies={"variables": 2}))
     schema, release = before.made.table.schema, before.made.found.release
-    tried = read_remedies(before.folder.stage("remedies"), schema)
-    best = next(remedy for remedy in tried if remedy.freed and not remedy.recode.leaves_out)
+    tried = read_recodings(before.folder.stage("remedies"), schema)
+    best, recode = next((one, one.recode) for one in tried if one.freed and one.recode and not one.recode.leaves_out)
     labels = [st.label(element, schema) for element in (*release.frontier, *best.freed)]
     after = {**table, **yaml.safe_load(best.config)["table"]}
     build = built(config(tmp_path, "after", table=after, risk=risk, release={"require": labels, "required_only": True}))
     recoded = build.made.table.schema
     assert all(st.parse(label, recoded) in build.made.found.release for label in labels)
-    assert " or ".join(best.recode.names) in recoded.variables[best.recode.variable].categories
+    assert " or ".join(recode.names) in recoded.variables[recode.variable].categories
     assert verify(build.folder.path).verified
 
 
@@ -107,7 +107,7 @@ def names_of(schema: Schema) -> list[str]:
 
 def test_whatever_is_proposed_goes_out_beside_what_is_public() -> None:
     """Of random tables: each proposal is pasted as it is, and the search grows on from there."""
-    rng, proposed = np.random.default_rng(5), list[Redesign]()
+    rng, proposed = np.random.default_rng(5), list[Recoding]()
     for _ in range(scaled(240, fewest=80)):
         table = random_table(rng)
         if not sdc.assess(table, BESIDE, min_width=3).releasable:
@@ -144,7 +144,7 @@ def test_nothing_is_merged_of_what_goes_out_whole_nor_at_the_cost_of_what_is_pub
     assert not any("protect" in one.config for one in redesigned(small, ["sex"], release=dear))
 
 
-def redesigned(table: Table, beside: list[str], **given: Any) -> tuple[Redesign, ...]:
+def redesigned(table: Table, beside: list[str], **given: Any) -> tuple[Recoding, ...]:
     return sdc.redesign(table, beside, "place*sex", min_width=4, **given)
 
 

@@ -32,7 +32,7 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.remedies import Remedy
+from sdc.search.recodings import Recoding
 from sdc.search.step import SearchStep
 from tests.helpers.audits import config_of, configured, record, searched
 from tests.strategies import knows
@@ -277,16 +277,16 @@ def test_recodes_that_were_tried_are_named(czech: AuditEvidence) -> None:
     schema = Schema((Variable("v", ("a", "b<", "c")), *czech.table.schema.variables[1:]))
     table = Table.of(schema, czech.table.codes, czech.table.counts)
     audit = replace(czech, table=table, known=knows(table, NOTHING))
-    merge = Remedy(Recode(schema, 0, (0, 1)), (6, 12), (6,), 0)
-    without = Remedy(Recode(schema, 0, (0, 1, 2)), (6, 12), (), 31)
-    page = Page(render(replace(audit, remedies=(merge, without))))
+    merge = Recoding.by_recode(Recode(schema, 0, (0, 1)), (6, 12), (6,), 0)
+    without = Recoding.by_recode(Recode(schema, 0, (0, 1, 2)), (6, 12), (), 31)
+    page = Page(render(replace(audit, recodings=(merge, without))))
     label = st.label(6, schema)
     config = "table: {recodes: {v: {groups: {a or b<: [a, b<], c: [c]}}}}"
     names = ", ".join(schema.names[1:])
     assert f"v merge “a” and “b<” 2 1 0 {label} {config} v leave it out 2 0 31" in page.text
     assert f"table: {{variables: [{names}]}}" in page.text
     assert "remedies" in page.ids
-    assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
+    assert "remedies" not in Page(render(replace(audit, recodings=()))).ids
 
 
 def test_what_is_likely_stands_beside_the_bounds(czech: AuditEvidence) -> None:

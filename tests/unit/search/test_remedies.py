@@ -20,7 +20,6 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.protect.recoding import candidates, redesign
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
@@ -28,7 +27,7 @@ from sdc.search.blockers import blockers, near
 from sdc.search.constraints import Constraints
 from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
-from sdc.search.remedies import Remedy, promising, remedies
+from sdc.search.recodings import Recoding, candidates, coarser, promising, recodes
 from tests.profiles import scaled
 from tests.strategies import (
     dense,
@@ -46,7 +45,7 @@ BUDGET = Budget(0.05, 5)
 
 
 @hs.composite
-def recodes(draw: hs.DrawFn, table: Table) -> Recode:
+def some_recodes(draw: hs.DrawFn, table: Table) -> Recode:
     """Two categories of some variable, or all of them."""
     variable = draw(hs.sampled_from([v for v, size in enumerate(table.schema.sizes) if size > 1]))
     codes = range(table.schema.sizes[variable])
@@ -59,7 +58,7 @@ def recodes(draw: hs.DrawFn, table: Table) -> Recode:
 def test_a_recoded_table_counts_the_recoded_records(data: hs.DataObject) -> None:
     """Judged record by record, by the names of the categories."""
     table = data.draw(small_tables())
-    recode = data.draw(recodes(table))
+    recode = data.draw(some_recodes(table))
     expected: dict[tuple[str, ...], int] = {}
     for codes, count in zip(table.codes.tolist(), table.counts.tolist(), strict=True):
         named = [v.categories[code] for v, code in zip(table.schema.variables, codes, strict=True)]
@@ -99,11 +98,11 @@ def test_what_is_near_differs_in_one_variable_or_two(table: Table) -> None:
         assert found.alone.sum() == (distance == 1).sum()
 
 
-def found_and_tried(table: Table, min_width: int, variables: int = 2) -> tuple[Grown, tuple[Remedy, ...]]:
+def found_and_tried(table: Table, min_width: int, variables: int = 2) -> tuple[Grown, list[Recoding]]:
     evaluator = evaluator_of(table, min_width, budget=BUDGET)
     found = OrderedSearch(evaluator.anew(), critical_widths(table)).run()
     grown = Grown(found.release, found.proof, found.steps)
-    return grown, remedies(grown, evaluator.anew(), variables)
+    return grown, recodes(grown, evaluator.anew(), variables, print)
 
 
 def test_what_a_recode_frees_is_safe_with_all_that_was_released() -> None:
@@ -115,6 +114,7 @@ def test_what_a_recode_frees_is_safe_with_all_that_was_released() -> None:
     assert any(remedy.freed for remedy in tried)
     for remedy in tried:
         recode = remedy.recode
+        assert recode is not None
         assert set(remedy.freed) <= set(remedy.asked)
         assert all(t not in found.release and st.is_within(t, recode.remaining) for t in remedy.asked)
         lost = [t for t in found.release.listed(5).nonzero()[0].tolist() if t and t & ~recode.remaining]
@@ -137,7 +137,9 @@ def test_small_tables_by_enumeration(night: list[int]) -> None:
             continue
         found, tried = found_and_tried(table, 3)
         for remedy in tried:
-            after, recode = remedy.recode.table(table), remedy.recode
+            recode = remedy.recode
+            assert recode is not None
+            after = recode.table(table)
             freed = Release.of([*recode.release(found.release).frontier, *map(recode.sub_table, remedy.freed)])
             if remedy.freed and len(after.at_risk(2)):
                 assert is_safe(after, frontier_sets(freed), 3)
@@ -147,7 +149,7 @@ def test_small_tables_by_enumeration(night: list[int]) -> None:
 
 def test_nothing_stopped_and_nothing_tried() -> None:
     table = scattered()
-    assert remedies(Grown(Release.of([0]), found_and_tried(table, 2)[0].proof), evaluator_of(table), 3) == ()
+    assert recodes(Grown(Release.of([0]), found_and_tried(table, 2)[0].proof), evaluator_of(table), 3, print) == []
 
 
 def test_a_single_variable_is_not_left_out() -> None:
@@ -182,7 +184,7 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     evaluator = unknowing(table, Criteria.of(2, width))
     asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
-    found = redesign(evaluator, before, asked, Constraints().allows)
+    found = coarser(evaluator, before, asked, Constraints().allows)
     best = None
     for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
         kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]

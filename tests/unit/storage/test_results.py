@@ -34,7 +34,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers
 from sdc.search.curve import CurvePoint
-from sdc.search.remedies import Remedy
+from sdc.search.recodings import Recoding
 from sdc.storage import results
 from sdc.utility.measures import Weights, utility_of
 from tests.helpers.deadlines import AfterLooks
@@ -126,11 +126,13 @@ def test_a_curve_comes_back(czech: Table, tmp_path: Path) -> None:
 
 def test_remedies_come_back(czech: Table, tmp_path: Path) -> None:
     schema = Schema((Variable("v", ("a", "b", "c")), *czech.schema.variables))
-    tried = (Remedy(Recode(schema, 0, (0, 2)), (2, 6), (6,), 0), Remedy(Recode(schema, 0, (0, 1, 2)), (6,), (), 31))
-    results.write_remedies(tried, schema, tmp_path)
-    assert results.read_remedies(tmp_path, schema) == tried
+    merge = Recoding.by_recode(Recode(schema, 0, (0, 2)), (2, 6), (6,), 0)
+    without = Recoding.by_recode(Recode(schema, 0, (0, 1, 2)), (6,), (), 31)
+    instead = Recoding.of_sub_table(6, 2, schema, {"require": ["A"]})
+    results.write_recodings((merge, without, instead), (6, 2), schema, tmp_path)
+    assert results.read_recodings(tmp_path, schema) == (merge, without, instead)
     with pytest.raises(InputError, match="unknown variable 'v'"):
-        results.read_remedies(tmp_path, czech.schema)
+        results.read_recodings(tmp_path, czech.schema)
 
 
 def test_posteriors_come_back(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +202,7 @@ READERS: dict[str, tuple[str, Callable[[Table, Path], object]]] = {
     "widths": ("widths.parquet", lambda table, folder: results.read_widths(folder)),
     "search": ("search.json", lambda table, folder: results.read_search(folder, table.schema)),
     "assessment": ("cells.parquet", lambda table, folder: results.read_assessment(folder, table, 2)),
-    "remedies": (results.REMEDIES, lambda table, folder: results.read_remedies(folder, table.schema)),
+    "remedies": (results.REMEDIES, lambda table, folder: results.read_recodings(folder, table.schema)),
 }
 
 

@@ -1,24 +1,27 @@
-"""Remedies: recodes with which what stopped a release may go out after all, each of them tried."""
+"""Recodings: changes of a config with which refused sub-tables may be released, in whole or coarser, each one tried."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
+import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
+from sdc.model.named import Rows
 from sdc.model.recode import Recode
 from sdc.model.release import Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.protect.recoding import pasted
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Budget
 from sdc.risk.evaluator import RiskEvaluator
@@ -28,31 +31,85 @@ from sdc.search.growth import Growth, fits_a_worker, grow
 
 MOST_SECONDS = 60.0  # of a reference core, of the budget of a search, for one recode
 ABOVE = 1 << 40  # more than all cells near
+MOST_ASKED = 200  # coarser forms of a sub-table
 
 
 @dataclass(frozen=True)
-class Remedy:
-    """A recode that was tried.
+class Recoding:
+    """A change of the config that was tried: a recode of the table, or a coarser sub-table instead of a refused one.
 
-    asked  the sub-tables that had been stopped; not those with a variable that is left out
-    freed  those of them that the policy accepts with all that was released, recoded
-    lost   how many released sub-tables go with a variable that is left out
+    names   variables of the sub-table that may be released instead; cells  of it, zeros too
+    lost    cells of the refused one less its own; of a recode the released sub-tables with the variable left out
+    config  what to paste into the config
+    asked   the refused sub-tables; not those with a variable that is left out
+    freed   those of them that are released too after a recode, with all that was released, recoded
     """
 
-    recode: Recode
-    asked: tuple[SubTable, ...]
-    freed: tuple[SubTable, ...]
+    names: tuple[str, ...]
+    cells: int
     lost: int
+    config: str
+    asked: tuple[SubTable, ...]
+    freed: tuple[SubTable, ...] = ()
+    recode: Recode | None = None
+
+    @staticmethod
+    def by_recode(recode: Recode, asked: tuple[SubTable, ...], freed: tuple[SubTable, ...], lost: int) -> Recoding:
+        """What to paste takes the place of a recode of the variable that the config has already."""
+        variable, merged = recode.before.variables[recode.variable], recode.names
+        if recode.leaves_out:
+            table: dict[str, Any] = {"variables": [name for name in recode.before.names if name != variable.name]}
+        else:
+            others = {category: [category] for category in variable.categories if category not in merged}
+            table = {"recodes": {variable.name: {"groups": {" or ".join(merged): merged, **others}}}}
+        return Recoding((), 0, lost, _pasted({"table": table}), asked, freed, recode)
+
+    @staticmethod
+    def of_sub_table(refused: SubTable, instead: SubTable, schema: Schema, release: Mapping[str, Any]) -> Recoding:
+        """With the section `release` of which it was tried that `instead` is released."""
+        cells = st.cells(instead, schema)
+        lost = st.cells(refused, schema) - cells
+        return Recoding(tuple(st.names(instead, schema)), cells, lost, _pasted({"release": release}), (refused,))
 
     @property
-    def config(self) -> str:
-        """What to paste into the config; where a variable is recoded there already, instead."""
-        before, variable = self.recode.before, self.recode.before.variables[self.recode.variable]
-        if self.recode.leaves_out:
-            return pasted({"table": {"variables": [name for name in before.names if name != variable.name]}})
-        merged = self.recode.names
-        others = {category: [category] for category in variable.categories if category not in merged}
-        return pasted({"table": {"recodes": {variable.name: {"groups": {" or ".join(merged): merged, **others}}}}})
+    def facts(self) -> dict[str, Any]:
+        """Of a coarser sub-table, as a document has it."""
+        return {"sub_table": list(self.names), "cells": self.cells, "lost": self.lost, "config": self.config}
+
+
+class Recodings(Rows[Recoding]):
+    """What may be released instead of a refused sub-table, what keeps most cells first."""
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        return {name: [getattr(row, name) for row in self] for name in ("names", "cells", "lost", "config") if self}
+
+
+def _pasted(section: Mapping[str, Any]) -> str:
+    """A section of a config in one line of YAML."""
+    text: str = yaml.safe_dump(section, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return text.strip().removeprefix("{").removesuffix("}")
+
+
+def coarser(
+    evaluator: RiskEvaluator, release: Release, sub_table: SubTable, allows: Callable[[SubTable], bool]
+) -> Recoding | None:
+    """The sub-table at coarser levels, or without a variable, that is safe with a release and keeps the most cells.
+
+    Each variable may give way to a coarser level of it, and any variable may be left out. Asked from the
+    most cells on, of equal ones those with more variables first; none where none of the first `MOST_ASKED` may go out
+    that `allows` lets out.
+    """
+    schema = evaluator.table.schema
+    for candidate in islice(filter(allows, candidates(sub_table, schema)), MOST_ASKED):
+        if evaluator.accepts(evaluator.anew().evaluate(release.add(candidate))):
+            return Recoding.of_sub_table(sub_table, candidate, schema, {"require": [st.label(candidate, schema)]})
+    return None
+
+
+def candidates(sub_table: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """All coarser forms of a sub-table but itself, those with the most cells first."""
+    found = set(st.subsets(sub_table, schema)) - {st.GRAND_TOTAL, sub_table}
+    yield from sorted(found, key=lambda t: (-st.cells(t, schema), -st.ways(t, schema), t))
 
 
 def attempt(table: Table, unit: tuple[Recode, Growth]) -> Release:
@@ -63,9 +120,7 @@ def attempt(table: Table, unit: tuple[Recode, Growth]) -> Release:
     return grow(recoded, growth).release if len(recoded.at_risk(growth.criteria.small_count)) else everything
 
 
-def remedies(
-    found: Grown, evaluator: RiskEvaluator, variables: int, tell: Callable[[Remedy], None] = lambda remedy: None
-) -> tuple[Remedy, ...]:
+def recodes(found: Grown, evaluator: RiskEvaluator, variables: int, tell: Callable[[str], None]) -> list[Recoding]:
     """The most promising recodes of at most so many variables, tried on what stopped the release; best first.
 
     Of each a merge of two categories, see `promising`, and leaving it out. Whether more could be released, once what
@@ -79,24 +134,26 @@ def remedies(
     merges = islice(promising(table, evaluator.known, evaluator.criteria.small_count, stopped), variables)
     # of each variable the merge, and leaving it out where it has more categories
     pairs = ((merge, replace(merge, merged=tuple(range(table.schema.sizes[merge.variable])))) for merge in merges)
-    tried = [recode for pair in pairs for recode in dict.fromkeys(pair) if recode.remaining and _asked(recode, stopped)]
-    done = []
+    every = ((recode, _asked(recode, stopped)) for pair in pairs for recode in dict.fromkeys(pair) if recode.remaining)
+    tried = [(recode, open_) for recode, open_ in every if open_]
+    done = list[Recoding]()
     for begin in range(0, len(tried), executor.workers):
         # a round at a time: each unit has the release's whole proof, which is megabytes
         some = tried[begin : begin + executor.workers]
-        units = [_attempt(recode, found, stopped, asked) for recode in some]
-        for recode, after in zip(some, executor.run(attempt, table, units), strict=True):
-            open_, released = _asked(recode, stopped), found.release
+        units = [_attempt(recode, open_, found, asked) for recode, open_ in some]
+        for (recode, open_), after in zip(some, executor.run(attempt, table, units), strict=True):
             freed = tuple(t for t in open_ if recode.sub_table(t) in after)
-            lost = released.sub_tables(table.schema) - recode.release(released).sub_tables(recode.schema)
-            done.append(Remedy(recode, open_, freed, lost))
-            tell(done[-1])
-    return tuple(sorted(done, key=lambda remedy: remedy.lost - len(remedy.freed)))
+            lost = found.release.sub_tables(table.schema) - recode.release(found.release).sub_tables(recode.schema)
+            done.append(Recoding.by_recode(recode, open_, freed, lost))
+            name = table.schema.names[recode.variable]
+            what = f"leaving out {name}" if recode.leaves_out else f"merging two categories of {name}"
+            tell(f"remedies: {what}: {len(freed)} of {len(open_)} sub-tables freed, {lost} lost")
+    return sorted(done, key=lambda one: one.lost - len(one.freed))
 
 
-def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], asked: RiskEvaluator) -> tuple[Recode, Growth]:
+def _attempt(recode: Recode, open_: tuple[SubTable, ...], found: Grown, asked: RiskEvaluator) -> tuple[Recode, Growth]:
     """The growth from the release found to what was stopped, all recoded."""
-    sub_tables = np.array([recode.sub_table(t) for t in _asked(recode, stopped)], np.uint64)
+    sub_tables = np.array([recode.sub_table(t) for t in open_], np.uint64)
     least = asked.criteria.floor  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
