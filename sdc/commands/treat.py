@@ -31,7 +31,10 @@ CHOICE = (
 )
 EACH_OTHERS = "each record counts as its own contributor, because --contributor is not given"
 MOST_PRINTED = 20
-SUMS = "tables of other commands are not known here: differences between tables may violate the rules"
+SUMS = (
+    "tables of other commands are not judged: differences between tables may violate the rules; give the groupings of "
+    "all published sums of these records in one command, with several --by"
+)
 
 
 @command(PROTECT, "table.variables", name="round")
@@ -201,8 +204,9 @@ def magnitude(
     Every published cell passes the rules. The command recodes to coarser hierarchy levels until they all pass; if they
     never do, it publishes nothing. It prints each cell that fails, with the rule and its figures, as confidential.
 
-    Tables of several --by are judged together, by the sums over all their variables. Tables of another run of this
-    command are not known here. The difference of two such tables may violate the rules.
+    Tables of several --by are judged together, by the sums over all their variables. Other publications are not
+    judged, neither counts nor sums of another run of this command: the difference of two tables may violate the rules.
+    Give the groupings of all published sums of the same records in one command.
     """
     from sdc import api
 

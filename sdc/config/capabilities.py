@@ -236,7 +236,11 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         _COMPLETE,
         "it needs every count, or nobody has shown that its answer is safe whatever they are; leave one out",
     ),
-    ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
+    (
+        (*METHODS, *FEATURES),
+        ("magnitude",),
+        "it takes one file of records, reads no config, and judges no other publication; give the file",
+    ),
 )
 
 

@@ -368,6 +368,9 @@ class _Streams:
             if self._stream.eof:
                 if not (rest := rest or self._file.read(_BLOCK)):
                     break
+                if rest.startswith(b"\0"):
+                    name = getattr(self._file, "name", "a packed file")
+                    raise InputError(f"{name} has zero bytes after a packed stream; unpack it and pack it again")
                 self._stream = self._new()
             elif self._stream.needs_input and not (rest := self._file.read(_BLOCK)):
                 raise EOFError("the file ends before the end of its stream")

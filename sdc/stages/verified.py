@@ -32,6 +32,7 @@ from sdc.verify.published.signed import key_of
 from sdc.verify.run_folder import RECORDED, UnreadableError, Verification, verify
 
 MOST_NAMED = 5  # files named in a summary
+NOT_CHECKED = "of README.txt and index.html, titles, texts and numbers are checked, and no other words"
 _HOW = ("execution", "output", "server")  # sections without effect on published bytes
 
 
@@ -149,12 +150,13 @@ def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str
     except (SdcError, LookupError, TypeError, ValueError, AttributeError) as error:
         if other is None:
             raise
-        return f"{with_other}not compared, as this version cannot make them ({type(error).__name__}: {error})", ()
+        why = f"not compared, as this version cannot make them ({type(error).__name__}: {error}); {NOT_CHECKED}"
+        return f"{with_other}{why}", ()
     if other is not None:
         if not found:
             return f"{with_other}all are as this version writes them", ()
         names = ", ".join(name for name, _ in found[:MOST_NAMED]) + ", ..." * (len(found) > MOST_NAMED)
-        return f"{with_other}files that this version writes differently: {names}; look at these", ()
+        return f"{with_other}files that this version writes differently: {names}; look at these; {NOT_CHECKED}", ()
     failures = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in found)
     return f"{len(failures) or 'all are'} {'not ' * bool(failures)}as sdc {own['sdc']} writes them", failures
 

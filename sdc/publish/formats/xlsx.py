@@ -18,7 +18,6 @@ from sdc.run_format import SHEETS, WITHHELD_STATUS, cross_sheet
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
-    from xlsxwriter.worksheet import Worksheet
 
 Row: TypeAlias = Sequence[str | int | None]
 
@@ -27,8 +26,6 @@ MAX_ROWS, MAX_COLUMNS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 1 << 14, 
 MADE = datetime(1980, 1, 1)  # constant, so that equal tables give equal bytes
 
 CONTENTS, DICTIONARY = SHEETS
-
-NOTE = "The number of an empty cell is withheld. Published totals limit it."
 
 _ESCAPE = re.compile("_x[0-9a-fA-F]{4}_")
 
@@ -50,9 +47,7 @@ def _written(tables: Sequence[CountTable]) -> Pieces:
         book.set_properties({"created": MADE})
         _fill(book, CONTENTS, _contents(tables))
         for table in tables:
-            sheet = _fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
-            if table.withheld is not None:
-                sheet.write_comment(0, len(table.variables), NOTE, {"author": ""})
+            _fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
             if crossed := _cross_name(table):
                 _fill(book, crossed, _crossed(table))
         variables = {v.name: v for table in tables for v in table.variables}
@@ -62,7 +57,7 @@ def _written(tables: Sequence[CountTable]) -> Pieces:
         yield from iter(partial(file.read, 1 << 20), b"")
 
 
-def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> Worksheet:
+def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> None:
     sheet = book.add_worksheet(name)
     for number, row in enumerate(rows):
         for place, value in enumerate(row):
@@ -70,7 +65,6 @@ def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> Worksheet:
                 sheet.write_number(number, place, value)
             elif value is not None:
                 sheet.write_string(number, place, value)
-    return sheet
 
 
 def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:

@@ -42,7 +42,15 @@ _FIXED = {
 _OTHERS = "MATRIX SUBJECT-CODE SUBJECT-AREA TITLE CONTENTS STUB HEADING VALUES CODES VARIABLECODE"
 _OTHERS += " ELIMINATION SOURCE CONTACT REFPERIOD NOTE"
 _KEYWORDS = {*_FIXED, *_OTHERS.split()}
-_SHEET_PARTS = {"dimension", "sheetViews", "sheetFormatPr", "cols", "sheetData", "pageMargins", "legacyDrawing"}
+_SHEET_PARTS = {"dimension", "sheetViews", "sheetFormatPr", "sheetData", "pageMargins"}
+_OF_BOOK = r"\[Content_Types\]\.xml|_rels/\.rels|docProps/(app|core)\.xml"
+_OF_BOOK += r"|xl/(_rels/workbook\.xml\.rels|(workbook|styles|theme/theme1|worksheets/sheet[0-9]+)\.xml)"
+_PROPERTIES = {"creator", "lastModifiedBy", "created", "modified"}
+_PLAIN_PROPERTY = re.compile("[0-9TZ:.-]*|false|Microsoft Excel|Worksheets")
+_MEASURES = {"OBS_VALUE": "Number of records", "CONF_STATUS": "Confidentiality status"}
+_CONFIDENTIAL = "Confidential statistical information: the count is withheld"
+_MARKS = {f"{_CONFIDENTIAL}; published totals limit it", "Free (free for publication)"}
+_MARKS |= {f"{_CONFIDENTIAL}, and may be any, 0 too"}  # version 0.1
 _TEXTS = re.compile(r'"[^"]*"(?:\s*"[^"]*")*')
 _ROW = re.compile(r'((?:"[^"]*",\s*)+)([0-9]+|"\.\.")\s')
 
@@ -111,6 +119,24 @@ def sheets_of(path: Path, wanted: Collection[str], other: Collection[str] = ()) 
             return {name: _sheet(file.read(SHEET.format(number))) for name, number in chosen.items()}
     except (ElementTree.ParseError, BadZipFile, EOFError, zlib.error) as error:
         raise ValueError(f"it cannot be read as a workbook: {error}") from error
+
+
+def check_book(path: Path) -> None:
+    """A workbook has no parts, properties or formats that show more than its sheets."""
+    with ZipFile(path) as file:
+        core, app, styles, book = (
+            ElementTree.fromstring(file.read(name))
+            for name in ("docProps/core.xml", "docProps/app.xml", "xl/styles.xml", "xl/workbook.xml")
+        )
+        listed = file.namelist()
+    sheets = {one.get("name") for one in book.iter(f"{_XLSX}sheet")}
+    texts = (one.text or "" for one in (*core.iter(), *app.iter()))
+    is_plain = len({*listed}) == len(listed) and all(re.fullmatch(_OF_BOOK, name) for name in listed)
+    is_plain = is_plain and {one.tag.rpartition("}")[2] for one in core} <= _PROPERTIES
+    is_plain = is_plain and all(text in sheets or _PLAIN_PROPERTY.fullmatch(text) for text in texts)
+    is_plain = is_plain and {one.get("numFmtId", "0") for one in styles.iter()} == {"0"}
+    is_plain = is_plain and all({*one.attrib} <= {"theme"} for one in styles.iter(f"{_XLSX}color"))
+    check(is_plain, f"{path} has more than sheets")
 
 
 def check_formats(
@@ -298,9 +324,17 @@ def read_structure(path: Path) -> SdmxStructure:
         dimensions.append(
             SdmxDimension(one.attrib["id"], name, _text(concept), texts.get("NOTE"), texts.get("UNIT"), codes)
         )
+    of = {one.id for one in dimensions}
+    own = (f"CL_{scheme.attrib['id']}_{name}" for name in of)
+    marks = [_text(code) for key in lists.keys() - {*own} for code in lists[key].iter(f"{_STR}Code")]
+    _check_measures({key: _text(concept) for key, concept in concepts.items() if key not in of}, marks)
     key = "{agencyID}:{id}({version})".format(**structure.attrib)
     notes = [text for _, text in _annotations(structure)]
     return SdmxStructure(key, dimensions, [_text(scheme), _text(structure)], notes)
+
+
+def _check_measures(found: Mapping[str, str], marks: Iterable[str]) -> None:
+    check(found.items() <= _MEASURES.items() and {*marks} <= _MARKS, "its measure or its marks have other names")
 
 
 def _annotations(item: ElementTree.Element) -> Iterator[tuple[str, str]]:
@@ -328,6 +362,9 @@ def _sdmx_json(data: dict[str, Any]) -> SdmxStructure:
         texts = _of_json(concept)
         name = texts.get("NAME", one["id"])
         dimensions.append(SdmxDimension(one["id"], name, concept["name"], texts.get("NOTE"), texts.get("UNIT"), codes))
+    of = {one.id for one in dimensions}
+    marks = [code["name"] for listed in lists[len(of) :] for code in listed["codes"]]
+    _check_measures({one["id"]: one["name"] for one in scheme["concepts"] if one["id"] not in of}, marks)
     key = "{agencyID}:{id}({version})".format(**structure)
     notes = [one["title"] for one in structure.get("annotations", ())]
     return SdmxStructure(key, dimensions, [scheme["name"], structure["name"]], notes)

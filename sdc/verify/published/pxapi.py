@@ -103,6 +103,8 @@ def _is_plain(variable: str, dimension: Mapping[str, Any], roles: Mapping[str, A
         and all(one == {"base": "number", "decimals": 0} for one in units)
         and extension.keys() <= _OF_EXTENSION
         and extension.get("eliminationValueCode", names.TOTAL) == names.TOTAL
+        and extension.get("show", "value") == "value"
+        and not any(extension.get(key) for key in ("codelists", "codeLists"))
     )
 
 

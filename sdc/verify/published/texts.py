@@ -1,6 +1,7 @@
 """Read labels, titles and texts of published files and compare them with the config, without the writers' code."""
 
 import csv
+import hashlib
 import json
 import re
 from collections import namedtuple
@@ -11,9 +12,11 @@ from typing import Any
 from urllib.parse import quote, unquote
 from xml.etree import ElementTree
 
+import pyarrow.parquet as pq
+
 from sdc import run_format as names
 from sdc.verify.core.levels import check
-from sdc.verify.published.formats import px_statements, read_structure, sheets_of, stem_of, variables_of
+from sdc.verify.published.formats import check_book, px_statements, read_structure, sheets_of, stem_of, variables_of
 from sdc.verify.published.pxapi import ApiTable, check_api
 
 # title or titles; facts and notes; label, note, unit and category labels of each variable
@@ -37,6 +40,20 @@ _OF_DATASET = {"version", "class", "label", "id", "size", "dimension", "source",
 _OF_DIMENSION = {"label", "category", "note", "extension"}
 _MARKS = {"label": {names.CONFIDENTIAL: names.WITHHELD_STATUS}}
 _WORDS = {"@type", "@context", "conformsTo", "encodingFormat", "dcat:mediaType", "spdx:algorithm", "dataType", "about"}
+_VOCABULARY = "CreativeWork Dataset File Organization sc:Dataset sc:Organization sc:Integer sc:Text SHA256 ./"
+_VOCABULARY += (
+    " cr:FileObject cr:Field cr:RecordSet dcat:Catalog dcat:Dataset dcat:Distribution foaf:Agent spdx:Checksum"
+)
+_VOCABULARY += (
+    " text/csv text/plain application/csvm+json application/json application/vnd.apache.parquet application/x-parquet"
+)
+_VOCABULARY += " application/vnd.openxmlformats-officedocument.spreadsheetml.sheet application/vnd.sdmx.data+csv"
+_VOCABULARY += " application/vnd.sdmx.structure+json application/vnd.sdmx.structure+xml;version=2.1 application/xml"
+_VOCABULARY += " http://mlcommons.org/croissant/1.0 https://w3id.org/ro/crate/1.1 https://w3id.org/ro/crate/1.1/context"
+_CONTEXTS = {
+    "01ee18715e1092b5f53144334d44c15b0b4ca3b17fbebfcfdd005e152de93480",
+    "47a15acd07ae86e057715da261b70093a1c1172f608b62a80514fb1212cff447",
+}
 
 
 def texts_in(config: Mapping[str, Any], categories: Mapping[str, Iterable[str]]) -> Texts:
@@ -91,6 +108,11 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
         notes |= also
         variables = {v: listed[v] for v in file[names.SUB_TABLE]}
         of_tables[(*file[names.SUB_TABLE],)] = ApiTable(titles[stem_of(path)], _plain(own.about) | also, variables)
+        if file["format"] == "parquet":
+            schema = pq.read_schema(file_of(path))
+            check(
+                not schema.metadata and not any(one.metadata for one in schema), f"{path} has texts beside its columns"
+            )
         if (reader := _READERS.get(file["format"])) is not None and not path.endswith(names.SDMX_CSV):
             found = reader(file_of(path))
             _check_shape(file_of(path), file, base)
@@ -102,6 +124,7 @@ def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own
         _check_dictionary([*csv.reader(file, strict=True)], own.variables, metadata, names.in_csv)
     if any(one["path"] == names.WORKBOOK for one in metadata["resources"]):
         sheets = sheets_of(file_of(names.WORKBOOK), names.SHEETS)
+        check_book(file_of(names.WORKBOOK))
         rows = sheets["Contents"][1:]
         is_narrow = all(len(row) <= len(sheets["Contents"][0]) <= 5 for row in rows)
         check(is_narrow, f"{names.WORKBOOK} has other columns in its contents")
@@ -286,6 +309,10 @@ def _beyond(texts: Any, known: Iterable[Any] = (), files: Mapping[str, Iterable[
         link = unquote(str(texts.get("dcat:downloadURL") or texts.get("contentUrl") or ""))
         known = files.get(link, ()) if link else known
         yield from (more for key in texts.keys() - _WORDS for more in _beyond(texts[key], known, files))
+        own = [texts[key] for key in texts.keys() & _WORDS]
+        maps = (one for one in own if isinstance(one, dict))
+        contexts = [one for one in maps if hashlib.sha256(json.dumps(one).encode()).hexdigest() in _CONTEXTS]
+        yield from (more for one in own if one not in contexts for more in _beyond(one, _VOCABULARY.split()))
     elif isinstance(texts, list):
         yield from (more for one in texts for more in _beyond(one, known, files))
     elif texts not in known:

@@ -9,8 +9,10 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from zipfile import ZipFile
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as hs
@@ -64,12 +66,13 @@ def test_the_structure_that_older_versions_wrote_is_read(tmp_path: Path) -> None
         """{"data": {
         "conceptSchemes": [{"id": "CS", "name": "Workers", "concepts": [
             {"id": "V1", "name": "E", "annotations": [{"type": "NAME", "title": "é"}]},
-            {"id": "OBS_VALUE", "name": "Records"}, {"id": "CONF_STATUS", "name": "Status"}]}],
+            {"id": "OBS_VALUE", "name": "Number of records"},
+            {"id": "CONF_STATUS", "name": "Confidentiality status"}]}],
         "codelists": [
             {"id": "CL_V1", "name": "E", "codes": [
                 {"id": "C1", "name": "A", "annotations": [{"type": "CATEGORY", "title": "a"}]},
                 {"id": "C2", "name": "-", "annotations": [{"type": "CATEGORY", "title": "-"}]}]},
-            {"id": "CL_CONF_STATUS", "name": "Status", "codes": [{"id": "F", "name": "free"}]}],
+            {"id": "CL_CONF_STATUS", "name": "Status", "codes": [{"id": "F", "name": "Free (free for publication)"}]}],
         "dataStructures": [{"id": "T001_t", "agencyID": "SDC", "version": "1.0.0", "name": "Workers",
             "dataStructureComponents": {"dimensionList": {"dimensions": [
                 {"id": "V1", "localRepresentation": {"enumeration": "urn:Codelist=SDC:CL_V1(1.0.0)"}}]}}}]
@@ -113,13 +116,12 @@ def replaced(end: str, pattern: str, by: str) -> Corruption:
     return in_turn(replacing(f"release/{end}" if "/" in end else f"release/*{end}", pattern, by), hashed_anew)
 
 
-def shown_in_workbook(run: Path, pattern: bytes = LISTED, by: bytes = rb'<c r="C\1"><v>1</v></c><c r="D\1"') -> None:
-    """A withheld cell has a number."""
+def in_workbook(run: Path, pattern: bytes, by: Any, part: str = "xl/worksheets/sheet", has: bytes = b"") -> None:
     path, content = run / "release" / "tables.xlsx", io.BytesIO()
     with ZipFile(path) as old, ZipFile(content, "w") as new:
         for name in old.namelist():
             text = old.read(name)
-            if name.startswith("xl/worksheets/sheet") and b"withheld" in text:
+            if name.startswith(part) and has in text:
                 text = re.sub(pattern, by, text)
             new.writestr(name, text)
     path.write_bytes(content.getvalue())
@@ -140,16 +142,19 @@ def before_data(statement: str) -> Corruption:
     return replaced("_area-age.px", r"\nDATA=\n", f"\n{statement};\nDATA=\n")
 
 
+def shown_in_workbook(run: Path, pattern: bytes = LISTED, by: bytes = rb'<c r="C\1"><v>1</v></c><c r="D\1"') -> None:
+    """A withheld cell has a number."""
+    in_workbook(run, pattern, by, has=b"withheld")
+
+
 def exchanged_sheets(run: Path) -> None:
     """Each name has the other's cells; the files of the sheets are as they were."""
-    path, content = run / "release" / "tables.xlsx", io.BytesIO()
-    with ZipFile(path) as old, ZipFile(content, "w") as new:
-        for name in old.namelist():
-            text = old.read(name)
-            if name.endswith("workbook.xml.rels"):
-                text = re.sub(rb"sheet([23])\.xml", lambda one: b"sheet%d.xml" % (5 - int(one[1])), text)
-            new.writestr(name, text)
-    path.write_bytes(content.getvalue())
+    in_workbook(run, rb"sheet([23])\.xml", lambda one: b"sheet%d.xml" % (5 - int(one[1])), "xl/_rels/workbook")
+
+
+def a_text_in_parquet(run: Path) -> None:
+    path = min((run / "release").glob("*.parquet"))
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"note": "it is 1"}), path)
     hashed_anew(run)
 
 
@@ -245,6 +250,35 @@ FORGED: Corruptions = {
         replaced(API.format("data"), '"base":"number"', '"base":"thousand"'),
         "has other labels, titles or texts",
     ),
+    "a workbook has another title": (
+        partial(in_workbook, pattern=b"<dc:creator>", by=b"<dc:title>1</dc:title><dc:creator>", part="docProps"),
+        "has more than sheets",
+    ),
+    "a workbook shows other numbers": (
+        partial(in_workbook, pattern=b'(<cellXfs.*<xf numFmtId=)"0"', by=rb'\1"9"', part="xl/styles"),
+        "has more than sheets",
+    ),
+    "a Parquet file has a text more": (a_text_in_parquet, "has texts beside its columns"),
+    "sdmx counts others": (
+        replaced("_area-age.sdmx.xml", "Number of records", "Number of deaths"),
+        "its measure or its marks have other names",
+    ),
+    "sdmx says more of withheld counts": (
+        replaced("_area-age.sdmx.xml", "withheld; published", "withheld, it is 1; published"),
+        "its measure or its marks have other names",
+    ),
+    "a catalogue has another kind": (
+        replaced("ro-crate-metadata.json", '"@type": "Dataset"', '"@type": "Deaths"'),
+        "has 'Deaths', and datapackage.json does not",
+    ),
+    "a catalogue gives its words another meaning": (
+        replaced("catalogue.json", '"@context": {', '"@context": {"title": "https://other.example",'),
+        "and datapackage.json does not",
+    ),
+    "pxapi has other lists": (
+        replaced(API.format("data"), r'"show":"value"', '"show":"value","codelists":[{"id":"x"}]'),
+        TEXTS,
+    ),
     "a file is a link": (a_link, "is a link to another place"),
     "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),
 }
@@ -267,7 +301,8 @@ def test_the_published_files_are_made_again_where_the_same_versions_wrote_them(h
     other = verify_run(run)
     assert other.verified
     assert re.fullmatch(
-        r"written with sdc 0.1.0, here is .*: files .* differently: (.*, )?README.txt(, .*)?;.*", other.bytes
+        r"written with sdc 0.1.0, here is .*: files .* differently: (.*, )?README.txt(, .*)?;.*, and no other words",
+        other.bytes,
     )
 
 

@@ -271,6 +271,10 @@ def test_packed_files(suffix: str, tmp_path: Path) -> None:
     path.write_bytes(pack(PLAIN.encode() * 1000)[:-20])
     with pytest.raises(InputError, match=r"t\.CSV.* cannot be read: it (ends too soon|is damaged, or .*); check that it is whole"):
         read_table(path, variables=USED)
+    if suffix in (".bz2", ".xz"):
+        path.write_bytes(pack(PLAIN.encode()) + bytes(4) + pack(b"f,west,\n"))
+        with pytest.raises(InputError, match="has zero bytes after a packed stream; unpack it and pack it again"):
+            read_table(path, variables=USED)
     for content in (
         PLAIN.encode(),
         pack(PLAIN.encode()) + b"m,west,\n",
