@@ -93,9 +93,10 @@ def verify_run(
             return replace(found, failures=(what,))
         if recorded.get("earlier") or recorded.get("ledger"):
             say("verify: earlier publications, read again")
-            found = replace(
-                found, known=_known_anew(path, BuildConfig.model_validate(recorded), manifest.get(LEDGER_HEAD))
-            )
+            own = BuildConfig.model_validate(recorded)
+            if expected is not None:
+                own = own.model_copy(update={"ledger": expected.ledger})  # it may have been moved, or be a copy
+            found = replace(found, known=_known_anew(path, own, manifest.get(LEDGER_HEAD)))
         if (path / RELEASE).is_dir():
             say("verify: the published files, made again")
             compared, failures = _made_again(path, manifest)

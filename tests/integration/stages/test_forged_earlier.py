@@ -242,8 +242,25 @@ def test_verify_asks_the_ledger_what_came_before(tmp_path: Path) -> None:
     failing(first, first.head, r"does not have .*/release as entry 1")
 
 
+def test_verify_asks_the_ledger_that_a_given_config_names(tmp_path: Path) -> None:
+    """Of two copies one has the entry."""
+    table, _ = case(np.random.default_rng(39))
+    write_counts(tmp_path / "table.csv", table)
+    new_ledger(tmp_path / "led")
+    for suffix in ("", ".key"):
+        shutil.copy(tmp_path / f"led{suffix}", tmp_path / f"copy{suffix}")
+    first = entered(tmp_path, 1)
+    assert verify_run(first.folder.path, config=entering(tmp_path, 1)).verified
+    (failure,) = verify_run(first.folder.path, config=entering(tmp_path, 1, "copy")).failures
+    assert re.search(r"the ledger .*copy does not have .*/release as entry 1", failure)
+
+
+def entering(folder: Path, breadth: int, ledger: str = "led") -> Path:
+    return config(folder, [], ledger=ledger, risk={"min_width": 1}, release={"first_dimension": breadth})
+
+
 def entered(folder: Path, breadth: int) -> Build:
-    build = open_build(config(folder, [], ledger="led", risk={"min_width": 1}, release={"first_dimension": breadth}))
+    build = open_build(entering(folder, breadth))
     run_all(build, IN_PROCESS)
     return build
 
