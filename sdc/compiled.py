@@ -24,6 +24,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
+from numba.core.event import Event, Listener, register
 
 from sdc.ownership import of_another, written_by_others
 
@@ -81,6 +82,36 @@ def _by_types(compile_it: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return compile_it(types)
 
     return compile_by_types
+
+
+# The time
+
+
+class _Compiling(Listener):
+    """Sums the time in which this process compiles; kernels that are compiled within others count once."""
+
+    def __init__(self) -> None:
+        self.before, self.begun = 0.0, list[float]()
+
+    def on_start(self, event: Event) -> None:
+        self.begun.append(time.monotonic())
+
+    def on_end(self, event: Event) -> None:
+        begun = self.begun.pop()
+        self.before += 0.0 if self.begun else time.monotonic() - begun
+
+    @property
+    def seconds(self) -> float:
+        return self.before + sum(time.monotonic() - begun for begun in self.begun[:1])
+
+
+_compiling = _Compiling()
+register("numba:compile", _compiling)  # type: ignore[no-untyped-call]
+
+
+def compile_seconds() -> float:
+    """Return how long this process has compiled kernels until now, in seconds; what the cache has takes none."""
+    return _compiling.seconds
 
 
 # The cache

@@ -14,9 +14,11 @@ from importlib import import_module
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from sdc.compiled import compile_seconds
 from sdc.events import EXECUTION, OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventText, emit, heard
 from sdc.executor import Executor, ExecutorWrapper, never, works_of
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
+from sdc.model.errors import many
 from sdc.storage.run_folder import StageRecord
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ PLAIN = {"seek": "sharp bounds"}  # readable names of unit functions
 EARLY = 10  # the remaining time is shown after a tenth of the work
 SECONDS_OF_SILENCE, SECONDS_BETWEEN_PULSES = 60.0, 1.0
 SECONDS_UNSHOWN = 2.0  # in a notebook, short calls show nothing
+SECONDS_COMPILED = 3.0  # a few small kernels are not announced
 
 
 class Progress:
@@ -41,6 +44,7 @@ class Progress:
         self._bar: Any = None
         self._clock = clock
         self._ended = threading.Event()
+        self._compiled_before: float | None = compile_seconds()  # None once it is announced
         self._line_here = notebook_line()
         self._begin(does)
 
@@ -70,7 +74,10 @@ class Progress:
                 print(text, file=sys.stderr, flush=True)
 
     def pulse(self) -> None:
-        """Print a line after a silent minute, and update the line of a notebook."""
+        """Print a line after a silent minute or when kernels are compiled, and update the line of a notebook."""
+        if self._compiled_before is not None and compile_seconds() - self._compiled_before >= SECONDS_COMPILED:
+            self._compiled_before = None
+            self.say("compiling code for this machine, once: this may take a minute or two")
         self._show(" so far")
         if self._line_here is None and self._clock() - self._last_print >= SECONDS_OF_SILENCE:
             line = self._at_work(" so far")
@@ -78,7 +85,7 @@ class Progress:
             self.say(line)
 
     def _at_work(self, so_far: str) -> str:
-        done = "".join(f", {number:,} {what}" for what, number in self._done.items() if number)
+        done = "".join(f", {many(number, what)}" for what, number in self._done.items() if number)
         ahead = self._outlook or self._of_call
         left = f"; {ahead}" if ahead and so_far else ""
         return f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s{so_far}{done}{left}"
@@ -92,13 +99,13 @@ class Progress:
             self.pulse()
 
     def _begin(self, does: str) -> None:
-        self._does, self._begun, self._done = does, self._clock(), {"questions": 0, "units": 0}
+        self._does, self._begun, self._done = does, self._clock(), {"question": 0, "unit": 0}
         self._last_line = self._last_print = self._begun
         self._outlook = self._of_call = ""
 
     def _question(self, text: str) -> None:
         if text == QUESTION:
-            self._done["questions"] += 1
+            self._done["question"] += 1
         else:
             self._outlook = text
 
@@ -123,7 +130,7 @@ class Progress:
         task = None if self._bar is None else self._bar.add_task(name, total=total)
 
         def done(number: int) -> None:
-            self._done["units"] += 1
+            self._done["unit"] += 1
             if task is not None:
                 self._bar.update(task, completed=number)
             seconds = self._clock() - begun

@@ -127,7 +127,7 @@ def super_cell_bounds(
     Raises
     ------
     InputError
-        For what is no sum of cells of the table.
+        For what is not a sum of cells of the table.
     ReleaseError
         Where the release or the method does not fit.
 
@@ -345,7 +345,8 @@ def decomposable_models(table: TableLike, public: Public = (), *, most: int = 10
     known = known_of(table, public)
     if known.zeros:
         raise InputError(
-            "models are searched by their closed form, which none has beside structural zeros; fit those that you name"
+            "structural zeros: a search for models needs closed forms, and no model has one with structural zeros; "
+            "name the models to fit"
         )
     return search_models(table, None if known.release == NOTHING else known.release, most=most)
 

@@ -481,7 +481,7 @@ def decide(
     Raises
     ------
     InputError
-        For probabilities that do not add to 1, a target that is no cell of the table, and an unknown setting or law.
+        For probabilities that do not add to 1, a target that is not a cell of the table, and an unknown setting or law.
 
     Notes
     -----

@@ -33,7 +33,7 @@ SUMMING = ("contributors", "dominance", "percent", "unique", "negative", "alike"
 
 
 def _names(by: Any) -> list[str] | None:
-    """The variables of `age*sex` or of a list; None where they are no texts, which another check refuses."""
+    """The variables of `age*sex` or of a list; None where they are not texts, which another check refuses."""
     names = by.split("*") if isinstance(by, str) else by
     is_list = isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names)
     return [name.strip() for name in names] if is_list else None

@@ -78,5 +78,8 @@ def _table(found: FeasibleTables, block: Block, values: Counts) -> Counts:
     dense = found.equations.truth.copy()
     dense[block.cells] = values
     if not found.equations.holds(dense):
-        raise RuntimeError("the search returned a table that does not agree with the released marginals")
+        raise RuntimeError(
+            "the search returned a table that does not agree with the released marginals; this is a "
+            "bug in sdc: report it"
+        )
     return dense

@@ -24,7 +24,10 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     or more, and for other facts.
     """
     if knowledge.facts:
-        raise ReleaseError(f"{knowledge.facts[0].source} is known beside the release; choose the method auto")
+        raise ReleaseError(
+            f"{knowledge.facts[0].source} is known too, and the method dichotomous takes a release "
+            f"alone; choose the method auto"
+        )
     if not is_treatable(knowledge.release, table.schema):
         raise ReleaseError(
             f"the release covers {len(table.schema)} variables of {sorted(set(table.schema.sizes))} categories by "

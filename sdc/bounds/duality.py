@@ -99,7 +99,7 @@ class _Dense:
     def __init__(self, table: Table, zeros: StructuralZeros) -> None:
         schema = table.schema
         if not schema.levels.is_flat:
-            raise ReleaseError("multipliers are of tables whose variables are no levels; take the axes alone")
+            raise ReleaseError("multipliers are of tables whose variables are not levels; take the axes alone")
         if schema.cells > MAX_CELLS:
             raise ReleaseError(f"the table has {schema.cells} cells, and multipliers price at most {MAX_CELLS}")
         self._counts = np.zeros(schema.sizes, np.int64)

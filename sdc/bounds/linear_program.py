@@ -309,7 +309,7 @@ def _check_size(knowledge: Knowledge) -> None:
         )
     if knowledge.facts:
         raise ReleaseError(
-            f"{knowledge.facts[0].source} is no whole marginal, and the linear program needs whole marginals; "
+            f"{knowledge.facts[0].source} is not a whole marginal, and the linear program needs whole marginals; "
             "choose the method auto or collapse"
         )
     if knowledge.schema.cells > ROOM.cells:

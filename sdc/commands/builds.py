@@ -159,7 +159,7 @@ def verify(
     ] = None,
     config: Annotated[Path | None, file_option("The config of the build, with its settings.", "--config")] = None,
 ) -> CommandResult:
-    """Verify a build or a published folder, independently of its search.
+    """Verify a build or a published folder, for auditors and its readers.
 
     A build is checked by its table, release and certificate alone; then its published files are made again and
     compared, if the same versions wrote them. With --config, its settings, labels and texts must be those of that file.
@@ -323,7 +323,7 @@ def clean(
     size = sum(fact["size_bytes"] for fact in facts)
     older = {} if older_than is None else _clean_older(folder, older_than, yes)
     document = {"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size, **older}
-    total = f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}"
+    total = f"{many(len(facts), 'run')}, {_megabytes(size)}{'' if yes else '; --yes removes them'}"
     return CommandResult(document, lambda: print(total))
 
 

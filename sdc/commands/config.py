@@ -22,7 +22,7 @@ from sdc.commands.options import (
     say,
     write_page,
 )
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, many
 from sdc.paths import checked_path
 from sdc.refusal import ERROR
 
@@ -94,7 +94,7 @@ def capabilities(
 
     found = pair_facts(*(names or []))
     refused = [pair["refused"] for pair in found if pair["refused"] is not None]
-    total = f"{len(found) - len(refused)} pairs work, {len(refused)} are refused"
+    total = f"{many(len(found) - len(refused), 'pair')} allowed, {len(refused):,} refused"
     return CommandResult(found, lambda: print("\n".join([*refused, total])))
 
 
@@ -143,7 +143,7 @@ def init(
         write_page(out, text, "--out")
 
     used = sum(variable["used"] for variable in facts["variables"])
-    return _proposed(text, facts, out, f"{used} variables; read it, then: sdc plan {out}")
+    return _proposed(text, facts, out, f"{many(used, 'variable')}; read it, then: sdc plan {out}")
 
 
 def _from_batch(batch: Path, out: Path | None) -> CommandResult:
@@ -178,7 +178,7 @@ def doctor(
         Path | None, Argument(parser=checked_path, metavar="[CONFIG]", help="Also what this config names.")
     ] = None,
 ) -> CommandResult:
-    """Check that this machine can run builds and servers.
+    """Check that this machine can run builds and servers, for administrators.
 
     Prints one line for each check. Writes nothing.
     """

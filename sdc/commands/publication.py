@@ -22,6 +22,7 @@ from sdc.commands.options import (
     write_columns_file,
     write_page,
 )
+from sdc.model.errors import many
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
@@ -55,7 +56,7 @@ def check(
         Option("--min-frequency", "--n-rule", min=2, help="Status 3 if a published count is from 1 to below this."),
     ] = None,
 ) -> CommandResult:
-    """Compute what several publications reveal together.
+    """Check what several publications reveal together, for publishers and auditors.
 
     Prints whether they agree, and the bounds of each cell.
     """
@@ -154,7 +155,7 @@ def _print_attack(facts: dict[str, Any], found: Attack) -> None:
         _print_truth(facts["truth"])
         return
     number, first = found.least(MOST_SHOWN)
-    print(f"{number} cells are guessed to have records; the smallest are listed, --out FILE has all")
+    print(f"{many(number, 'cell')} guessed to have records; the smallest first, --out FILE has all")
     print("{:>9} {:>13}  {}".format("guessed", "independence", "cell"))
     for row in first:
         print(f"{row['guessed']:9.2f} {row['independence']:13.2f}  {named(row['cell'])}")

@@ -50,7 +50,7 @@ def assess(
         str, Option(help="Law for the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
     ] = "released",
 ) -> CommandResult:
-    """Decide whether a release is safe, and show the deciding cells."""
+    """Check whether a release is safe, and by which cells, for statisticians."""
     from sdc.model.sharpness import Sharpness
     from sdc.risk.assessment import assessment_facts
     from sdc.risk.posterior_limit import PosteriorLimit
@@ -93,7 +93,7 @@ def why_command(
         bool, Option("--redesign", help="If it is not: find coarser levels or merged categories that may be released.")
     ] = False,
 ) -> CommandResult:
-    """Explain why a sub-table is released or not.
+    """Explain why a sub-table is released or not, for statisticians and customers.
 
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
     """

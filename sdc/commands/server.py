@@ -23,7 +23,7 @@ from sdc.commands.options import (
     print_json,
     say,
 )
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, many
 from sdc.model.extras import require_packages
 from sdc.refusal import ERROR
 
@@ -149,7 +149,7 @@ def audit(
         ),
     ] = None,
 ) -> CommandResult:
-    """Check a server's history for an auditor.
+    """Check a server's history and its releases, for auditors.
 
     Checks that no entry was changed. With --table, also checks that every release satisfied the risk criterion.
 
@@ -180,7 +180,7 @@ def audit(
         print(f"entries       {found.entries}, the last with the hash {found.head}")
         print(f"decisions     {found.decisions}, of which {found.releases} released something")
         if found.in_part:
-            print(f"suppressed    {len(found.in_part)} sub-tables with suppressed cells")
+            print(f"suppressed    {many(len(found.in_part), 'sub-table')} with suppressed cells")
         if standard is not None:
             criterion = ", ".join(f"{name} {value}" for name, value in standard.criteria.facts.items())
             print(f"criterion     {criterion}, of {standard.source}")

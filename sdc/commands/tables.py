@@ -246,7 +246,7 @@ def _numbers_by_name(given: list[str]) -> dict[str, float]:
         try:
             found[name] = float(number)
         except ValueError as error:
-            raise ConfigError(f"--prior {text}: {number!r} is no number; give one such as saturated=0.5") from error
+            raise ConfigError(f"--prior {text}: {number!r} is not a number; give one such as saturated=0.5") from error
     return found
 
 

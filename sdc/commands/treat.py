@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from sdc.commands.options import PROTECT, CommandResult, InputPath, Settings, Sheet, command, file_option
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, many
 from sdc.model.extras import require_packages
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def suppress(subject: InputPath, sub_table: SubTableName, settings: Settings, ou
             print("its margins are not published with it")
         print(f"{beside}\n{CHOICE}")
         if refuted:
-            what = f"{refuted} small cells are too narrow already without this table"
+            what = f"too narrow already without this table: {many(refuted, 'small cell')}"
             print(f"confidential  {what}; do not publish this")
         fewer = "no fewer suffice (cells plus records)" if found.optimal else "fewer may suffice"
         print(f"confidential  {fewer}; do not publish this")

@@ -18,7 +18,7 @@ Threshold = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 
 def _adding_to_1(law: dict[Any, float]) -> dict[Any, float]:
     if abs((total := fsum(law.values())) - 1) > TOLERANCE:
-        raise ValueError(f"the probabilities add to {total:.6g} instead of 1; change them")
+        raise ValueError(f"the probabilities sum to {total:.6g}; they must sum to 1")
     return law
 
 
@@ -216,5 +216,5 @@ class WidthsConfig(Section):
     @model_validator(mode="after")
     def _only_one(self) -> WidthsConfig:
         if self.threshold is not None and self.most is not None:
-            raise ValueError(f"threshold = {self.threshold} and most are both given; leave out one of them")
+            raise ValueError(f"threshold = {self.threshold} and most are both given; keep one")
         return self

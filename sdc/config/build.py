@@ -36,7 +36,7 @@ def _cluster(value: str, info: ValidationInfo) -> str:
     if value in EMBEDDED_CLUSTERS:
         return value
     if not value.endswith((".yaml", ".yml")):
-        raise ValueError("it is neither of these nor a path to a YAML file")
+        raise ValueError("write one of these, or a path to a YAML file")
     return existing(value, info)
 
 
@@ -51,7 +51,7 @@ def _here(path: str, info: ValidationInfo) -> str:
 
 def _place(url: str) -> str:
     if "://" not in url:
-        raise ValueError("it is no URL; write a protocol, as in s3://bucket/folder")
+        raise ValueError("it is not a URL; write a protocol, as in s3://bucket/folder")
     return url
 
 
@@ -156,7 +156,7 @@ class BuildConfig(Section):
             )
         named = [one.label for one in self.earlier]
         if twice := [name for name in named if named.count(name) > 1]:
-            raise ValueError(f"earlier names {twice[0]} twice; name each publication once")
+            raise ValueError(f"earlier lists {twice[0]} twice; list each publication once")
         if entries := [one.entry for one in self.earlier if one.entry is not None and self.ledger is None]:
             raise ValueError(f"earlier has entry {entries[0]}, and no ledger is named; name the ledger")
         if said := "; ".join(refusals(self.asked)):

@@ -234,7 +234,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         (MISSING,),
         _COMPLETE,
-        "it needs every count, or nobody has shown that its answer is safe whatever they are; leave one out",
+        "it needs every count, or it is not proven that its answer is safe whatever they are; leave one out",
     ),
     (
         (*METHODS, *FEATURES),
@@ -266,7 +266,7 @@ def capability(name: str) -> Capability:
     found = CAPABILITIES.get(name) or next((one for one in CAPABILITIES.values() if name in one.also), None)
     if found is None:
         names = [name for one in CAPABILITIES.values() for name in (one.name, *one.also)]
-        raise ConfigError(f"{name!r} is no capability; {meant(name, names, most=3)}sdc capabilities lists all")
+        raise ConfigError(f"{name!r} is not a capability; {meant(name, names, most=3)}sdc capabilities lists all")
     return found
 
 
@@ -287,10 +287,10 @@ def refusal(one: str, other: str) -> str | None:
 
 def _why(first: Capability, second: Capability) -> str:
     if first.kind is second.kind is not Kind.FEATURE or first is second:
-        return "one is asked for at a time; name one"
+        return "only one can be chosen; name one"
     pairs = {(first.name, second.name), (second.name, first.name)}
     reasons = (why for ones, others, why in REFUSED if pairs & set(product(ones, others)))
-    return next(reasons, "nobody has shown that they work together; leave one out")
+    return next(reasons, "it is not proven that they work together; leave one out")
 
 
 def refusals(names: Iterable[str]) -> Iterator[str]:
@@ -312,7 +312,7 @@ def unused(method: str, given: Iterable[str], others: Iterable[str] = ()) -> str
         return ""
     users = [one for one in METHODS if all(one in using for using in named.values())]
     instead = f", or choose {' or '.join(users)}" if users else ""
-    return f"release.method = {method} with {', '.join(named)}: it has no use for that; leave it out{instead}"
+    return f"release.method = {method} with {', '.join(named)}: the method does not use it; leave it out{instead}"
 
 
 def require_used(method: str, given: Iterable[str]) -> None:
@@ -332,7 +332,7 @@ def pair_facts(*names: str) -> list[dict[str, Any]]:
     """Of each pair that can be asked for, or that has this one or these two, whether it works, and why not."""
     asked = {capability(name).name for name in names}
     if len(names) > 1 and (len(asked) != len(names) or len(names) > 2):
-        raise ConfigError(f"{', '.join(names)}: two different capabilities are asked for at a time; name two")
+        raise ConfigError(f"{', '.join(names)}: name two different capabilities")
     listed = [(one.name, other.name) for one, other in pairs() if asked <= {one.name, other.name}]
     if len(asked) == 2 and not listed:
         listed = [(names[0], names[1])]

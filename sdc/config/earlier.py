@@ -48,7 +48,7 @@ class EarlierConfig(Section):
     total: Category = TOTAL
     """the category that stands for all others of a variable, whose counts are sums"""
     not_totals: dict[Text, tuple[Category, ...]] = {}
-    """a list of its categories for each variable that are no totals, though they are called so"""
+    """a list of its categories for each variable that are not totals, though they are called so"""
     code_lists: tuple[Text, ...] = ()
     """of what does not say it, as files by themselves and what version 0.1 published: variables whose categories are
     from a code list, so that one of them may have no record"""
@@ -56,11 +56,11 @@ class EarlierConfig(Section):
     @model_validator(mode="after")
     def _one_subject(self) -> EarlierConfig:
         if (self.folder is None) == (self.entry is None):
-            raise ValueError("give one of folder and entry")
+            raise ValueError("give either folder or entry")
         if self.disjoint and (self.where or self.variables):
-            raise ValueError("disjoint is of other records; leave where and variables out")
+            raise ValueError("disjoint declares that all records are others; leave where and variables out")
         if self.key is not None and not self.disjoint:
-            raise ValueError("key shows that records are others; say disjoint: true too, or leave it out")
+            raise ValueError("key shows that all records are others; add disjoint: true, or leave key out")
         return self
 
     @property

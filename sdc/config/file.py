@@ -76,14 +76,16 @@ def _current(model: type[BaseModel], content: Any, path: Path, place: str = "") 
 
 
 def with_settings(content: Mapping[str, Any], settings: Settings, above: str = "") -> dict[str, Any]:
-    """The content of a file with settings on top; ConfigError for one within what is no section."""
+    """The content of a file with settings on top; ConfigError for one within what is not a section."""
     content = dict(content)
     for key, value in (settings if above else current_settings(settings)).items():
         section, dot, rest = key.partition(".")
         inner = {} if content.get(section) is None else content[section]
         if dot and not isinstance(inner, Mapping):
             whole = f"{above}{section}"
-            raise ConfigError(f"{above}{key} cannot be set: {whole} = {shown(inner)} is no section; set {whole} itself")
+            raise ConfigError(
+                f"{above}{key} cannot be set: {whole} = {shown(inner)} is not a section; set {whole} itself"
+            )
         content[section] = with_settings(inner, {rest: value}, f"{above}{section}.") if dot else value
     return content
 
@@ -91,7 +93,7 @@ def with_settings(content: Mapping[str, Any], settings: Settings, above: str = "
 def joined(settings: Settings, named: Settings) -> dict[str, Any]:
     """Settings, with more that have a name of their own, by their keys; ConfigError for one that is given both ways."""
     if twice := next((key for key in named if is_set(settings, key)), None):
-        raise ConfigError(f"{twice} is given by its key and by an option or argument of its own; give it once")
+        raise ConfigError(f"{twice} is given both by --set and by its own option or argument; give it once")
     return {**settings, **named}
 
 
@@ -107,13 +109,14 @@ def _require_config(path: Path) -> None:
     """ConfigError for what is known to be something else: a run folder, another folder, a table."""
     if os.path.isfile(path / MANIFEST):
         raise ConfigError(
-            f"config {path} is a run folder; give the YAML file that it was made from, or ask of the run by sdc status"
+            f"config {path} is a run folder; give the YAML file that it was made from, or read its state by sdc status"
         )
     if path.name.lower().endswith(SUFFIXES):
-        raise ConfigError(f"config {path} is a table, and no YAML file; make a first one of it by sdc init {path}")
+        raise ConfigError(f"config {path} is a table, not a YAML file; write a first config for it by sdc init {path}")
     if os.path.isdir(path):
         raise ConfigError(
-            f"config {path} is a folder, and no YAML file; if it has the parts of a table, make a first one of it by "
+            f"config {path} is a folder, not a YAML file; if it has the parts of a table, write a first config for "
+            f"it by "
             f"sdc init {path}"
         )
 

@@ -71,7 +71,7 @@ def require_names(given: Iterable[str], names: Sequence[str], what: str) -> None
     """InputError for a setting that is none of these, with the nearest."""
     for name in given:
         if name not in names:
-            raise InputError(f"{name} is no setting of {what}; {meant(name, names)}there are {', '.join(names)}")
+            raise InputError(f"{name} is not a setting of {what}; {meant(name, names)}there are {', '.join(names)}")
 
 
 def _by_name(setting: str, value: Any) -> Any:

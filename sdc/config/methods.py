@@ -119,7 +119,7 @@ DECLARED_METHODS = (
             _NO_RECODES,
             (
                 (OBJECTIVE,),
-                "the quality of a reconstruction is no sum over sub-tables, so it has no upper bound; choose best",
+                "the quality of a reconstruction is not a sum over sub-tables, so it has no upper bound; choose best",
             ),
         ),
         does="a solver proposes releases, best first; each refuted set is excluded from later proposals",

@@ -53,7 +53,7 @@ class PublicationConfig(Section):
     @classmethod
     def _readable_formats(cls, formats: tuple[str, ...]) -> tuple[str, ...]:
         if twice := next((name for name in formats if formats.count(name) > 1), None):
-            raise ValueError(f"{twice} is there twice; name each format once")
+            raise ValueError(f"{twice} is listed twice; list each format once")
         if not {"csv", "parquet"} & set(formats):
             raise ValueError("a release is verified from csv or parquet; name one of them too")
         if "csvw" in formats and "csv" not in formats:
@@ -121,7 +121,7 @@ _COLUMNS = ("variable", "category", "label")
 def with_code_list(labels: LabelsConfig, path: Path) -> LabelsConfig:
     """The labels with those of the file, which is no longer named: what is in it counts, and not where it lies.
 
-    ConfigError where the file is no code list, or labels what has a label already.
+    ConfigError where the file is not a code list, or labels what has a label already.
     """
     content = labels.model_dump(exclude={"code_list"})
     for line, (variable, category, label) in _rows(path):

@@ -78,7 +78,7 @@ def explained(wanted: str | None = None) -> list[ConfigKey]:
         names = [key.key for key in keys]
         near = difflib.get_close_matches(wanted, names, n=3) or [n for n in names if n.endswith(f".{wanted}")][:3]
         meant = f"; did you mean {', '.join(near)}?" if near else "; sdc config --explain lists all"
-        raise ConfigError(f"{wanted} is no key of the config{meant}")
+        raise ConfigError(f"{wanted} is not a key of the config{meant}")
     return found
 
 

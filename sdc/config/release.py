@@ -65,7 +65,7 @@ class AnnealingConfig(Section):
         if value > start:
             raise ValueError(f"it is above the start temperature {start}")
         if value == 0 and info.data.get("schedule") == "geometric":
-            raise ValueError("geometric cooling never gets there; give more than 0, or the linear schedule")
+            raise ValueError("geometric cooling never reaches 0; give more than 0, or the linear schedule")
         return value
 
     @field_validator("cycles")
@@ -79,9 +79,9 @@ class AnnealingConfig(Section):
     @classmethod
     def _exchanges(cls, value: bool, info: ValidationInfo) -> bool:
         if value and info.data.get("chains") == 1:
-            raise ValueError("there is 1 chain, and nothing to exchange with; give at least 2 chains")
+            raise ValueError("there is 1 chain, and exchanges need another; give at least 2 chains")
         if value and info.data.get("end_temperature") == 0:
-            raise ValueError("the end temperature is 0, at which nothing is exchanged; give more than 0")
+            raise ValueError("the end temperature is 0, at which chains exchange nothing; give more than 0")
         return value
 
 
@@ -131,9 +131,9 @@ class PatternConfig(Section):
     @model_validator(mode="after")
     def _one_kind(self) -> PatternConfig:
         if (self.all is None) == (self.of is None):
-            raise ValueError("give one of all, and of")
+            raise ValueError("give either all or of")
         if self.all is not None and self.up_to is not None:
-            raise ValueError("up_to goes with of; give one of all and up_to")
+            raise ValueError("up_to belongs to of; give either all or of with up_to")
         return self
 
 
@@ -204,11 +204,11 @@ class ProtectConfig(Section):
     @model_validator(mode="after")
     def _has_a_base(self) -> ProtectConfig:
         if ("rounding" in self.ways) != (self.base is not None):
-            raise ValueError("base goes with by: rounding, which needs one; give both or none")
+            raise ValueError("by: rounding needs a base, and no other method has one; give both or neither")
         if self.merge is not None and "recoding" not in self.ways:
-            raise ValueError("merge goes with by: recoding; give that, or leave it out")
+            raise ValueError("merge belongs to by: recoding; add that, or leave merge out")
         if len({*self.ways}) < len(self.ways):
-            raise ValueError("by names a way twice; name each once")
+            raise ValueError("by lists a method twice; list each once")
         return self
 
 
@@ -237,7 +237,7 @@ class AtLeastConfig(Section):
     @model_validator(mode="after")
     def _asks(self) -> AtLeastConfig:
         if not self.facts:
-            raise ValueError("it asks for nothing; name a measure, such as sub_tables")
+            raise ValueError("it is empty; name a measure, such as sub_tables")
         return self
 
 
@@ -374,7 +374,9 @@ class ReleaseConfig(Section):
         if self.previous_pattern is not None and not self.protect:
             raise ValueError("previous_pattern is given, and no sub-table is protected; give protect, or leave it out")
         if self.at_least is not None and self.at_least.requests_served is not None and not self.demand:
-            raise ValueError("at_least is of requests_served, and none are known; give demand, or leave it out")
+            raise ValueError(
+                "at_least has requests_served, and no demand is known; give demand, or leave requests_served out"
+            )
         if self.protect == "suppression" and not self.require:
             raise ValueError(
                 "protect is suppression, and nothing is required; name sub-tables under require, or by of under protect"

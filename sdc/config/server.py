@@ -35,7 +35,7 @@ class LimitUnreleasableConfig(Section):
     @model_validator(mode="after")
     def _limits(self) -> LimitUnreleasableConfig:
         if self.most is None and self.share is None:
-            raise ValueError("it refuses nothing; give most or share")
+            raise ValueError("it has no limit and would refuse nothing; give most or share")
         return self
 
 
@@ -98,7 +98,7 @@ class UserConfig(Section):
     @classmethod
     def _not_everybody(cls, name: str) -> str:
         if name == "public":
-            raise ValueError("this is what everybody without a key is called; choose another name")
+            raise ValueError("this name stands for everybody without a key; choose another")
         return name
 
 
@@ -130,7 +130,7 @@ class ServerConfig(Section):
     """a list of sections with a rule: one_step, one_step_frontier, limit_unreleasable, value, batch, share or
     simulatable"""
     history: Text | None = None
-    """the URL of a PostgreSQL or SQLite database; default a SQLite file in the server's folder"""
+    """the URL of a PostgreSQL or SQLite database; default an SQLite file in the server's folder"""
     users: tuple[UserConfig, ...] = ()
     """a list of sections with a name; default: public"""
     public: StrictBool | None = None
@@ -160,11 +160,11 @@ class ServerConfig(Section):
     def _once(cls, rules: tuple[Any, ...]) -> tuple[Any, ...]:
         names = [rule.rule for rule in rules]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"the rule {twice[0]} is there twice; give each once")
+            raise ValueError(f"the rule {twice[0]} is listed twice; list each once")
         if "simulatable" in names and (others := {"batch", "limit_unreleasable", "value"} & set(names)):
             raise ValueError(
-                f"the rule {min(others)} looks at the confidential table, so refusals would tell something though "
-                "simulatable is there; leave one of the two out"
+                f"the rule {min(others)} looks at the confidential table, so its refusals would reveal something in "
+                f"spite of the rule simulatable; leave one of the two out"
             )
         return rules
 
@@ -173,7 +173,7 @@ class ServerConfig(Section):
     def _named_once(cls, users: tuple[UserConfig, ...]) -> tuple[UserConfig, ...]:
         names = [user.name for user in users]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise ValueError(f"the user {twice[0]} is there twice; give each once")
+            raise ValueError(f"the user {twice[0]} is listed twice; list each once")
         return users
 
     @field_validator("url")
@@ -193,7 +193,7 @@ class ServerConfig(Section):
                 "file with a secret that the proxy alone knows, or in socket a Unix socket that it alone can reach"
             )
         if (name := "proxy_secret" if self.proxy_secret else "socket" if self.socket else "") and not self.url:
-            raise ValueError(f"{name}: name in url where others reach the proxy")
+            raise ValueError(f"{name}: url is missing; give the address at which others reach the proxy")
         if self.publish_unreleasable and any(rule.rule == "simulatable" for rule in self.rules):
             raise ValueError(
                 "publish_unreleasable, with the rule simulatable: what can no longer be released discloses "

@@ -31,15 +31,17 @@ def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple
     """Bins that follow each other without gap or overlap, open only at the ends; ascending, in whatever order given."""
     for label, (start, below) in bins.items():
         if start is not None and below is not None and start >= below:
-            raise ValueError(f"the bin {label!r} goes from {start:g} to below {below:g}, and holds nothing")
+            raise ValueError(
+                f"the bin {label!r} goes from {start:g} to below {below:g} and contains no value; correct its ends"
+            )
     # the order of the categories; a manifest, whose keys are sorted, gives them in another
     bins = dict(sorted(bins.items(), key=lambda one: (one[1][0] is not None, one[1][0] or 0.0)))
     labels, edges = list(bins), list(bins.values())
     for (one, other), ((_, below), (start, _)) in zip(pairwise(labels), pairwise(edges), strict=True):
         if below is None or start is None or below > start:
-            raise ValueError(f"the bins {one!r} and {other!r} overlap")
+            raise ValueError(f"the bins {one!r} and {other!r} overlap; correct their ends")
         if below < start:
-            raise ValueError(f"there is a gap between the bins {one!r} and {other!r}")
+            raise ValueError(f"there is a gap between the bins {one!r} and {other!r}; close it, or add a bin")
     return bins
 
 
@@ -64,7 +66,7 @@ class RecodeConfig(Section):
     def _one_kind(self) -> RecodeConfig:
         ends = self.top is not None or self.bottom is not None
         if [self.bins is not None, self.groups is not None, ends].count(True) != 1:
-            raise ValueError("give one of bins, groups, and top or bottom")
+            raise ValueError("give only one of bins, groups, and top or bottom")
         if self.top is not None and self.bottom is not None and self.bottom >= self.top:
             raise ValueError(f"bottom {self.bottom} is not below top {self.top}")
         return self
@@ -75,7 +77,7 @@ def _encoding(name: str) -> str:
         ",;".encode(name)
         return codecs.lookup(name).name
     except (LookupError, UnicodeError) as error:
-        raise ValueError("it is no encoding of text") from error
+        raise ValueError("it is not an encoding of text") from error
 
 
 class CsvConfig(Section):
@@ -134,14 +136,14 @@ class ExpectConfig(Section):
     @classmethod
     def _ascending(cls, records: tuple[int, int] | None) -> tuple[int, int] | None:
         if records is not None and records[0] > records[1]:
-            raise ValueError(f"the least, {records[0]}, is more than the most, {records[1]}")
+            raise ValueError(f"the least number, {records[0]}, is above the largest, {records[1]}; swap them")
         return records
 
     @field_validator("marker")
     @classmethod
     def _beside(cls, marker: str | None) -> str | None:
         if marker is not None and ("/" in marker or marker in (".", "..")):
-            raise ValueError("it is no name of a file; it is looked for beside the parts")
+            raise ValueError("it is not a name of a file; it is looked for beside the parts")
         if marker is not None and marker.lower().endswith(SUFFIXES) and not marker.startswith((".", "_")):
             raise ValueError("it would be a part itself; give it another suffix, or a name that begins with _")
         return marker
@@ -149,7 +151,7 @@ class ExpectConfig(Section):
     @model_validator(mode="after")
     def _asks(self) -> ExpectConfig:
         if self == ExpectConfig.model_construct():
-            raise ValueError("it expects nothing; give parts, records or marker")
+            raise ValueError("it is empty; give parts, records or marker")
         return self
 
 
@@ -176,7 +178,7 @@ class TableConfig(Section):
     recodes: dict[Text, RecodeConfig] = {}
     """bins, groups, or top and bottom for each variable that is not used as it is stored"""
     not_totals: dict[Text, tuple[Category, ...]] = {}
-    """a list of categories for each variable that are no totals, though they are called so or their counts are the sum
+    """a list of categories for each variable that are not totals, though they are called so or their counts are the sum
     of the others; without it rows of totals are refused"""
     missing_counts: StrictBool = False
     """true: the path is a file of counted cells and totals in which counts are missing, or between two numbers, as sdc
@@ -185,8 +187,8 @@ class TableConfig(Section):
     """the column of a record's survey weight, a positive number; counts decide what goes out, and rounded totals of
     weights go with them, see weighted; default none"""
     ignore: tuple[Text, ...] = ()
-    """a list of patterns, such as readme*, of names in a folder or glob that are no parts; names that begin with a dot
-    are none, nor those that begin with _ and do not end as parts do; any other file that is no part is refused"""
+    """a list of patterns, such as readme*, of names in a folder or glob that are not parts; names that begin with a dot
+    are none, nor those that begin with _ and do not end as parts do; any other file that is not a part is refused"""
     alike: Alike = "refuse"
     """what to do with names that are equal but for blanks at their ends, capitals, composed accents or marks without
     width, or as numbers: refuse them, keep them apart, or merge them"""
@@ -252,7 +254,9 @@ class TableConfig(Section):
     def _excluded_or_kept(cls, value: bool | tuple[str, ...], info: ValidationInfo) -> bool | tuple[str, ...]:
         kept = info.data.get("missing", {})
         if value is True and isinstance(kept, str):
-            raise ValueError(f"missing values of all variables are to have the category {kept!r} too; drop one")
+            raise ValueError(
+                f"missing values of all variables have the category {kept!r} too; drop one of the two settings"
+            )
         if isinstance(value, tuple) and isinstance(kept, dict) and (both := [name for name in value if name in kept]):
             raise ValueError(f"missing values of {both[0]!r} are to have the category {kept[both[0]]!r} too; drop one")
         return value
@@ -262,7 +266,7 @@ class TableConfig(Section):
     def _one_name(cls, columns: dict[str, str | None]) -> dict[str, str | None]:
         named = [column for name, column in columns.items() if column is not None or name != "count"]
         if None in named:
-            raise ValueError("only count may be null: no column counts records")
+            raise ValueError("only count may be null, which states that no column counts records; name a column")
         if twice := next((column for column in named if named.count(column) > 1), None):
             raise ValueError(f"the column {twice!r} is there twice; one variable is of it, others by recodes")
         return columns

@@ -49,7 +49,7 @@ def size_in_bytes(value: str) -> int:
     """The bytes of a size such as 512MiB or 4GB; ValueError for what is none."""
     match = re.fullmatch(r"([0-9]{1,9})([KMGT]i?B)", value)
     if not match or not int(match[1]):
-        raise ValueError("it is no size; write a whole number and a unit, such as 512MiB or 4GB")
+        raise ValueError("it is not a size; write a whole number and a unit, such as 512MiB or 4GB")
     base, power = 1024 if "i" in match[2] else 1000, "KMGT".index(match[2][0]) + 1
     return int(match[1]) * int(base**power)
 
@@ -91,7 +91,7 @@ class Numeral(int):
 
 
 def _category(value: Any) -> Any:
-    """An integer is the category of its decimal numeral; whatever else YAML makes of a name is no name."""
+    """An integer is the category of its decimal numeral; whatever else YAML makes of a name is not a name."""
     if isinstance(value, bool):
         raise ValueError("YAML reads yes, no, on, off, true and false as truth values; write it in quotes")
     if not isinstance(value, int):
@@ -107,7 +107,7 @@ def _day(text: str) -> str:
     except ValueError:
         is_day = False
     if not is_day:
-        raise ValueError("it is no day; write it as 2024-05-01")
+        raise ValueError("it is not a day; write it as 2024-05-01")
     return text
 
 
@@ -136,7 +136,7 @@ def existing(path: str, info: ValidationInfo) -> str:
     """The same of a file, which must be there."""
     file = placed(path, info)
     if folder_of(info) is not None and not Path(file).is_file():
-        raise ValueError(f"there is no file {file}")
+        raise ValueError(f"there is no file {file}; check the path")
     return file
 
 

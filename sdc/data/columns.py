@@ -16,7 +16,7 @@ from sdc.data.records import batches, check_kinds, layouts_of, require_once
 from sdc.data.source import Source, SourcePart
 from sdc.data.vocabulary import kind_of, missing_alike, namer
 from sdc.model.alike import Alike, alike_key, require_apart
-from sdc.model.errors import InputError, nearest
+from sdc.model.errors import InputError, many, nearest
 from sdc.model.totals import is_reserved
 
 MOST_CATEGORIES = 60  # of a variable that is used as stored
@@ -33,7 +33,9 @@ def read_columns(source: Source, value: str, named: Sequence[str], csv: CsvConfi
     """
     columns, as_stored = [value, *named], csv.model_copy(update={"decimal": "."})
     if odd := [name for name in (csv.missing if isinstance(csv.missing, dict) else ()) if name not in columns]:
-        raise InputError(f"csv.missing names {odd[0]!r}, no column that is used; {nearest(odd[0], columns)}")
+        raise InputError(
+            f"csv.missing names {odd[0]!r}, which is not a column that is used; {nearest(odd[0], columns)}"
+        )
     path = source.path
     csv.require_used(source.parts[0].suffix, path)
     layouts = layouts_of(source.parts, csv)
@@ -101,7 +103,7 @@ class Column:
                 try:
                     value = name_of(pair["values"])
                 except InputError:
-                    value = str(pair["values"])  # it is no category, and may be left out
+                    value = str(pair["values"])  # it is not a category, and may be left out
                 if not is_reserved(value):  # a total of a published table, whose cells are read without totals
                     self.values[value] += pair["counts"]
         self.missing += self.values.pop("", 0)
@@ -143,7 +145,9 @@ def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
             except InputError:
                 continue  # a nested type, which has no categories
     if not found:
-        raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
+        raise InputError(
+            f"{source.path} has no column that makes a variable; give a table of microdata, one record a row"
+        )
     for part, batch in batches([(part, None) for part in source.parts], list(found), csv):
         for name, column in found.items():
             column.add(batch.column(name), part.whole)
@@ -191,14 +195,14 @@ def require_disjoint(own: Source, others: Source, column: str, records: int, csv
         )
     if len(other_keys) < records:
         raise InputError(
-            f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication is of {records}; name those "
-            "that it is of"
+            f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication of {records}; give the "
+            f"file of the records that were published"
         )
     # 1 in one file may be 1.0 in the other
     if both := set(map(alike_key, keys)) & set(map(alike_key, other_keys)):
         raise InputError(
-            f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; "
-            "name by where which records the publication is of"
+            f"{others.path} is declared disjoint from {own.path}, and by the key {column!r} they share "
+            f"{many(len(both), 'record')}; state by where which records the publication is of"
         )
 
 

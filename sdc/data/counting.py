@@ -402,8 +402,8 @@ def weights_of(column: pa.Array, name: str, part: str, decimal: str = ".") -> Co
     if found.min(initial=1) < 1:
         what = "negative" if values.min() < 0 else "zero to six decimals"
         raise InputError(
-            f"{part}: weight {name!r} has values that are {what}; every record stands for somebody: leave these "
-            "records out, or correct their weights"
+            f"{part}: weight {name!r} has values that are {what}; a weight is above 0: correct these weights, or "
+            f"leave the records out"
         )
     return found
 
@@ -421,6 +421,6 @@ def _numbers(column: pa.Array, where: str, decimal: str) -> Reals:
     try:
         found: Reals = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        raise InputError(f"{where} has values that are no numbers; correct them") from None
+        raise InputError(f"{where} has values that are not numbers; correct them") from None
     # from text: each distinct value was parsed once, and one more stands for missing ones
     return np.append(found, np.nan)[indices_of(column, len(found))] if is_coded else found

@@ -99,14 +99,14 @@ class _Sheet:
             if row.number <= first or not row.cells:
                 continue
             if row.number > last + 1:
-                raise self.error_at(last + 1, f"it has no value at all, and row {row.number} has; take it out")
+                raise self.error_at(last + 1, f"the row is empty, and row {row.number} below is not; delete it")
             if (most := max(row.cells)) >= len(same):
                 raise self.error_at(row.number, f"it has a value in column {_letters(most)}, which has no name")
             if most == 0 and len(same) > 2 and row.cells[0].kind in ("s", "str", "inlineStr"):
-                what = "it has a text in its first column alone, as notes below the data have; take it out, or write"
+                what = "it has text only in its first column, as notes below the data have; delete it, or write"
                 raise self.error_at(row.number, f"{what} what csv.missing names for values that are missing")
             if all((self.named(row, place) or "").strip().casefold() == name for place, name in enumerate(same)):
-                raise self.error_at(row.number, "the names of the columns are there again; take it out")
+                raise self.error_at(row.number, "the row repeats the names of the columns; delete it")
             yield row
             last = row.number
 
@@ -175,7 +175,7 @@ class _Reader:
             if number > _ROWS:
                 raise self.sheet.error_at(number, f"a sheet has {_ROWS:,} at most; the file is corrupt")
             if number <= self.row.number:
-                raise self.sheet.error_at(number, "it is there twice, or out of order; save the file again")
+                raise self.sheet.error_at(number, "the row occurs twice, or out of order; save the file again")
             self.row, self.place = _Row(number, {}), -1
         elif tag == "mergeCell":
             what = f"has merged cells, {attributes.get('ref')}; split them, and give each cell its value"

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sdc.model.errors import InputError, nearest
+from sdc.model.errors import InputError, many, nearest
 from sdc.model.schema import Coarser, Schema
 from sdc.model.table import Table
 
@@ -22,11 +22,14 @@ def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[
     seen: dict[str, str] = {}
     for name, levels in named.items():
         if len(levels) < 2:
-            raise InputError(f"hierarchy {name!r} has {len(levels)} levels; give two at least, the coarsest first")
+            raise InputError(
+                f"hierarchy {name!r} has {many(len(levels), 'level')}; give at least two, the coarsest first"
+            )
         for level in levels:
             if level not in schema.names:
                 raise InputError(
-                    f"hierarchy {name!r} names {level!r}, no variable of the table; {nearest(level, schema.names)}"
+                    f"hierarchy {name!r} names {level!r}, which is not a variable of the table; "
+                    f"{nearest(level, schema.names)}"
                 )
             if level in seen:
                 raise InputError(
@@ -66,13 +69,14 @@ def with_levels(table: Table, named: Mapping[str, Sequence[str]]) -> tuple[Table
 
 def _require_nested(table: Table, name: str, coarse: int, fine: int) -> None:
     met = np.unique(table.codes[:, [coarse, fine]], axis=0).astype(np.int64)
-    many = np.flatnonzero(np.bincount(met[:, 1]) > 1)
-    if len(many):
+    several = np.flatnonzero(np.bincount(met[:, 1]) > 1)
+    if len(several):
         schema, variable = table.schema, table.schema.variables[fine]
         raise InputError(
-            f"hierarchy {name!r}: {len(many)} categories of {schema.names[fine]!r} have records in several categories "
+            f"hierarchy {name!r}: {len(several)} of the categories of {schema.names[fine]!r} have records in "
+            f"several categories "
             f"of {schema.names[coarse]!r}, so they are not nested; recode one of the two, or drop the hierarchy",
-            "\n".join(f"{variable.name} = {variable.categories[code]}" for code in many.tolist()),
+            "\n".join(f"{variable.name} = {variable.categories[code]}" for code in several.tolist()),
         )
 
 

@@ -96,7 +96,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
         The keys of `table` in a config:
 
         variables : columns to use, in this order; default all
-        ignore : patterns of names in the folder or glob that are no parts
+        ignore : patterns of names in the folder or glob that are not parts
         columns : the column of each variable that has another name, and that of `count`
         csv : how text files are written, such as {"delimiter": ";"}: delimiter, encoding, decimal
         categories : category names in order, by variable; any other value is bad
@@ -104,7 +104,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
         exclude_missing : variables of which records with a missing value are left out, or True for all
         recodes : bins, groups, or top and bottom codes, such as {"age": {"bins": {"under 15": [None, 15]}}}
         hierarchies : variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
-        not_totals : categories that are no totals, though they look like them, by variable
+        not_totals : categories that are not totals, though they look like them, by variable
         alike : "refuse", "keep" or "merge" categories that are alike
         invalid_records : "refuse", or "exclude": leave them out
         max_categories : a variable with more is refused; default 256
@@ -151,7 +151,7 @@ def read_weights(
     source : path, URL or data frame
         The records, as for `read_table`.
     weight : str
-        The column of weights, which is no variable.
+        The column of weights, which is not a variable.
     executor, memory, **settings
         As for `read_table`.
 
@@ -276,7 +276,8 @@ def count_records(
     """Count every part, or row groups of a large one, as a unit, and merge the results."""
     if settings.missing_counts:
         raise InputError(
-            f"{source.path} is to be read with missing counts, which builds and sdc widths do; leave out missing_counts"
+            f"{source.path} is to be read with missing counts, which this command does not do; leave out "
+            f"missing_counts, or use a build or sdc widths"
         )
     with source.named():
         layouts, count, codings = _read_layouts(source, settings)
@@ -360,13 +361,14 @@ def _codings(
         if name == COUNT:
             raise InputError(f"{COUNT!r} cannot be a variable: it is the column of counts; rename the column")
         if name == settings.weight:
-            raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; take it off the variables")
+            raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; remove it from variables")
         if name not in known and not _alike(name, columns, settings, path):
             raise InputError(f"{path} has no column {name!r}; {nearest(name, columns)}")
     if (pairs := alikes(chosen)) and settings.alike != "keep":
         (one, other), *_ = pairs.items()
         raise InputError(
-            f"{path} has the columns {one!a} and {other!a}, alike but for {differences({one: other})}; rename one, "
+            f"{path} has the columns {one!a} and {other!a}, that differ only in {differences({one: other})}; rename "
+            f"one, "
             "leave it out of the variables, or set table.alike: keep"
         )
     for setting in ("categories", "missing", "exclude_missing", "recodes", "not_totals"):
@@ -386,7 +388,9 @@ def _coding(
     column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name) or name
     column = column if column in columns else _alike(column, columns, settings, path) or column
     if column not in columns or column == count:
-        raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
+        raise InputError(
+            f"recodes makes {name!r} of {column!r}, which is not a column of {path}; {nearest(column, columns)}"
+        )
     limit = min(settings.max_categories, MAX_CATEGORIES)
     missing, listed, decimal = settings.missing_of(name), settings.categories.get(name), settings.csv.decimal
     marks = settings.csv.missing_of(column)
@@ -401,7 +405,8 @@ def _alike(name: str, columns: Sequence[str], settings: TableConfig, path: str) 
     found = [column for column in columns if alike_key(column) == alike_key(name)]
     if found and (len(found) > 1 or settings.alike != "merge"):
         raise InputError(
-            f"{path} has no column {name!a} but {found[0]!a}, alike but for {differences({name: found[0]})}; rename "
+            f"{path} has no column {name!a}, but {found[0]!a}, which differs only in "
+            f"{differences({name: found[0]})}; rename "
             "it, or set table.alike: merge to use it"
         )
     return found[0] if found else None
@@ -420,11 +425,15 @@ def _check_columns(columns: list[str], count: str | None, settings: TableConfig,
         if column is None:
             continue
         if column not in columns or (column == count) != (name == COUNT):
-            raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
+            raise InputError(
+                f"columns makes {name!r} of {column!r}, which is not a column of {path}; {nearest(column, columns)}"
+            )
         if name in columns and name not in settings.columns.values():
             raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
     if settings.weight is not None and (settings.weight not in columns or settings.weight == count):
-        raise InputError(f"weight names {settings.weight!r}, no column of {path}; {nearest(settings.weight, columns)}")
+        raise InputError(
+            f"weight names {settings.weight!r}, which is not a column of {path}; {nearest(settings.weight, columns)}"
+        )
     if settings.weight is not None and count is not None:
         raise InputError(
             f"{path} has the column {count!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
@@ -435,7 +444,7 @@ def _check_columns(columns: list[str], count: str | None, settings: TableConfig,
 def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
     for name in given:
         if name not in known:
-            raise InputError(f"{setting} names {name!r}, no variable of {path}; {nearest(name, known)}")
+            raise InputError(f"{setting} names {name!r}, which is not a variable of {path}; {nearest(name, known)}")
 
 
 # Parts as units
@@ -451,7 +460,7 @@ class PartUnit:
     folder      for runs
     most_bytes  of cells that may be sent back; more become a run
     csv         the format of text files
-    unused      columns of counted cells without a variable, and their categories that are no totals
+    unused      columns of counted cells without a variable, and their categories that are not totals
     """
 
     pieces: tuple[Piece, ...]
@@ -585,7 +594,7 @@ def _count(value: object, where: str, decimal: str) -> int:
     digits, power = decimal_of(str(value), decimal if isinstance(value, str) else ".") or (-1, 0)
     if power < 0 or not 0 <= (number := digits * 10**power) <= MAX_TOTAL:
         raise InputError(
-            f"{where} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
+            f"{where} has a value that is not a count: a whole number from 0 to {MAX_TOTAL} (2^53); "
             f"write 2-4 where it is between two, nothing where it is missing, and use {OTHER_COMMANDS}",
             f"{where} has the value {value}",
         )
@@ -605,7 +614,7 @@ def _check(tally: CellTally, settings: TableConfig, path: str) -> None:
     if found and settings.invalid_records == "refuse":
         first = min(bad.part for *_, bad in found)
         raise InputError(
-            f"{path} has bad records, the first in {first}: {'; '.join(_bad(*one) for one in found)}; "
+            f"{path} has invalid records, the first in {first}: {'; '.join(_bad(*one) for one in found)}; "
             "or leave them out with invalid_records: exclude",
             "\n".join(f"column {c.column!r} has the value {bad.value!r}" for c, _, bad in found if bad.value),
         )
@@ -644,7 +653,7 @@ def _settled(
     cells = list(pieces)
     table = _table(schema, packing, cells)
     if not table.total:
-        raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
+        raise InputError(f"{path} has no valid record: all {tally.total} are invalid; correct the data or the settings")
     table = without_totals(table, path, is_counted)
     weights = None
     if tally.is_weighted:

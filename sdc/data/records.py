@@ -19,7 +19,7 @@ from sdc.data.source import Source, SourcePart, counted, open_source
 from sdc.data.text import Text, text_batches, text_layout
 from sdc.data.vocabulary import kind_of, without_values
 from sdc.model.alike import alike_key
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 
 _BATCH_ROWS = 1 << 17
 _PAGES = 1 << 20  # bytes of a column that are read at a time
@@ -184,7 +184,7 @@ def require_all_values(part: SourcePart, span: range | None, csv: CsvConfig, roo
     row = 0 if span is None else sum(layout.groups[: span.start])
     for _, batch in batches([(part, span)], list(dict.fromkeys(layout.names)), csv, room):
         if batch.num_columns > 1 and len(rows := np.flatnonzero(without_values(batch))):
-            raise InputError(f"{part}, row {row + int(rows[0]) + 1}: it has no value at all; take it out")
+            raise InputError(f"{part}, row {row + int(rows[0]) + 1}: the row is empty; delete it")
         row += len(batch)
 
 
@@ -248,8 +248,8 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
         return pa.table(run())
     except Exception as error:  # each library has its own errors, whose messages may quote a record
         raise InputError(
-            f"the {type(frame).__name__} cannot be read: it ends with {type(error).__name__}; try it by itself, and "
-            "correct it",
+            f"the {type(frame).__name__} cannot be read: reading it fails with {type(error).__name__}; run the "
+            f"query or frame alone, and correct it",
             str(error),
         ) from None
 
@@ -269,7 +269,7 @@ def _of_pandas(frame: Any, used: Collection[str] | None) -> pa.Table:
     names = [frame.columns[place] for place in places]
     if odd := [name for name in names if not isinstance(name, str)]:
         raise InputError(
-            f"the data frame has {len(odd)} columns whose names are no text, such as one of the type "
+            f"the data frame has {many(len(odd), 'column')} with a name that is not text, such as one of the type "
             f"{type(odd[0]).__name__}; name them by text"
         )
     if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -91,7 +91,7 @@ class SourcePart:
             except FileNotFoundError as error:
                 if not _is_absent(error):
                     raise
-                gone = f"{self.url} is gone, and was there at first; run again when all parts are there"
+                gone = f"{self.url} disappeared during the run; run again when all parts exist"
                 raise InputError(gone) from cause
         if now != self.fingerprint:
             raise InputError(f"{self.url} was rewritten while it was read; run again when it is at rest") from cause
@@ -172,7 +172,7 @@ def require_no_password(url: str) -> None:
     """InputError for a URL with a password, which manifests and logs would show; this message does not."""
     if secret := re.match(r"[^/]*://[^/]*:[^/]*@", url):
         raise InputError(
-            f"the URL of {url[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
+            f"the URL of {url[secret.end() :]} has a password in it; put the password into fsspec's own configuration"
         )
 
 
@@ -283,7 +283,7 @@ def _listed(path: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
     elif _suffix(inside):
         found = Source(path, (_part(path, files, inside),))
     else:
-        raise InputError(f"{path} is no file of data; its name should end in {', '.join(KINDS)}")
+        raise InputError(f"{path} is not a file of data; its name should end in {', '.join(KINDS)}")
     if found.parts[0].suffix in STATISTICAL:
         require_packages(path, "pyreadstat")
     if expect.parts not in (None, len(found.parts)):
@@ -323,7 +323,7 @@ def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequenc
     first_of = {"" if name.startswith("_") else _suffix(name): name for name in names}
     if len(first_of) != 1 or "" in first_of:
         odd = first_of.pop("", None)
-        found = f"{odd!r}, which is no part" if odd else f"parts of several kinds ({', '.join(first_of.values())})"
+        found = f"{odd!r}, which is not a part" if odd else f"parts of several kinds ({', '.join(first_of.values())})"
         found = found if listed else "no parts"
         raise InputError(
             f"{what} has {found}; give parts of one kind, {', '.join(KINDS)}, packed or not, and name what is none "

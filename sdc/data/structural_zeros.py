@@ -28,7 +28,7 @@ LEAST_EXPECTED = 5.0  # records: an empty cell with fewer expected ones is unrem
 def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
     """The patterns of the file in the codes of the schema.
 
-    Raises InputError if the file cannot be read, is no list of mappings, or names something unknown.
+    Raises InputError if the file cannot be read, is not a list of mappings, or names something unknown.
     """
     path = Path(path)
     # as text: YAML would turn the category no into False
@@ -50,12 +50,14 @@ def zeros_digest(path: str | Path) -> str:
 def _pattern(pattern: Any, schema: Schema, where: str) -> tuple[tuple[int, tuple[int, ...]], ...]:
     if not isinstance(pattern, dict) or not pattern:
         raise InputError(
-            f"{where} is {reprlib.repr(pattern)}; give a mapping from variables to categories, one at least"
+            f"{where} is {reprlib.repr(pattern)}; give a mapping from variables to categories with at least one "
+            f"variable"
         )
     for name in pattern:
         if name not in schema.names:
             raise InputError(
-                f"{where} names {name!r}, no variable of the table; {nearest(name, schema.names)}: correct the "
+                f"{where} names {name!r}, which is not a variable of the table; {nearest(name, schema.names)}: "
+                f"correct the "
                 "name, add the variable, or take the pattern out"
             )
     chosen = {schema.index(name): categories for name, categories in pattern.items()}

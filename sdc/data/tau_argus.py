@@ -168,12 +168,14 @@ def converted(path: Path, records: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def read_batch(path: Path) -> ArgusBatch:
-    """The batch with its metadata; InputError for what is no statement, or a file that is missing."""
+    """The batch with its metadata; InputError for what is not a statement, or a file that is missing."""
     batch = ArgusBatch(path)
     for line, text in _lines(path):
         found = re.fullmatch(r"<([A-Za-z]+)>\s*(.*)", text)
         if found is None:
-            raise InputError(f"{path} line {line}: {text!r} is no statement such as <OPENMICRODATA>; check the batch")
+            raise InputError(
+                f"{path} line {line}: {text!r} is not a statement such as <OPENMICRODATA>; check the batch"
+            )
         try:
             _read_statement(batch, line, found[1].upper(), found[2].strip())
         except (ValueError, IndexError):
@@ -256,11 +258,11 @@ def _read_metadata(batch: ArgusBatch, path: Path) -> None:
             if keyword != "SEPARATOR":
                 raise InputError(f"{path} line {line}: <{found[1]}> comes before any variable; check it")
             if len(value) != 1:
-                raise InputError(f"{path} line {line}: {found[2]} is no separator of one sign; check it")
+                raise InputError(f"{path} line {line}: {found[2]} is not a separator of one sign; check it")
             continue
         own.says[keyword] = str(_file(batch, path, line, value)) if keyword == "HIERCODELIST" else value
         if keyword == "HIERLEVELS" and not re.fullmatch(r"[0-9 ]+", value):
-            raise InputError(f"{path} line {line}: {found[2]} are no widths of levels such as 1 1 1; check it")
+            raise InputError(f"{path} line {line}: {found[2]} are not widths of levels such as 1 1 1; check it")
         if keyword == "HIERLEADSTRING" and not value.strip():
             raise InputError(f"{path} line {line}: levels are read by a sign such as @, not by blanks; use one")
         if keyword not in READ:

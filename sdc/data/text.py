@@ -36,7 +36,7 @@ _ROWS, _FEW, _VALUES = 1 << 17, 1 << 10, 1 << 16  # of a batch, and of its disti
 _QUOTED = 80  # bytes of a line in a detail
 _AS_UTF8 = ("utf-8", "utf-8-sig")
 _SIGNS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_OTHERS = {  # how files begin that are no text of records, in small letters
+_OTHERS = {  # how files begin that are not text of records, in small letters
     b"pk\x03\x04": "a ZIP archive or an Excel file",
     b"\x1f\x8b": "a file packed by gzip",
     b"bzh91ay&sy": "a file packed by bzip2",
@@ -219,7 +219,7 @@ class _Batch:
             start = int(self.starts[row])
             line = self.lines.text[start:].split(b"\n", 1)[0].split(b"\r", 1)[0]
             if list(map(same, self.lines.fields(line))) == list(map(same, names)):
-                raise self.lines.error_at(start, "the names of the columns are there again; take the line out")
+                raise self.lines.error_at(start, "the line repeats the names of the columns; delete it")
 
 
 def _plain(name: str) -> str:
@@ -230,7 +230,7 @@ def _message(problem: int, about: int, names: Sequence[str]) -> str:
     if problem == WIDTH:
         return f"it has {about} fields, and the header has {len(names)}; correct the line, or quote what it separates"
     if problem == NO_VALUE:
-        return "it has no value at all; take the line out"
+        return "the line is empty; delete it"
     where = f"column {names[about]!r}" if about < len(names) else f"field {about + 1}"
     if problem == NOT_CLOSED:
         return f"{where} has a quotation mark that is not closed in its line{_HOW}"
@@ -262,7 +262,7 @@ def _names(lines: _Lines, at: range) -> list[str]:
         if b"\0" in line:
             problem = f"it has bytes of 0, as text in UTF-16 has, and csv.encoding is {encoding}{_ITS_OWN}"
         elif line.lower().startswith(b"sep="):
-            problem = "it names the delimiter for Excel; take the line out, and set table.csv.delimiter"
+            problem = "the line names the delimiter for Excel; delete it, and set table.csv.delimiter"
         elif any(_is_of_utf8(name, encoding) for name in names):
             problem = f"the names of the columns are text in UTF-8, and csv.encoding is {encoding}{_ITS_OWN}"
         else:

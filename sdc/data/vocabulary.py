@@ -131,7 +131,7 @@ PROBLEMS = tuple(BadRecord)
 
 
 class Bad(NamedTuple):
-    """A value that is no category, by name."""
+    """A value that is not a category, by name."""
 
     problem: BadRecord
     value: str
@@ -399,7 +399,7 @@ class Vocabulary:
         return self.codes.setdefault(category, len(self.codes))
 
     def _names(self) -> int:
-        # a problem has a running code too, but is no category
+        # a problem has a running code too, but is not a category
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
 
 

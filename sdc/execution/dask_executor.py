@@ -405,7 +405,7 @@ def _why_idle(workers: Mapping[str, Mapping[str, Any]]) -> str:
         return ""
     if not workers:
         return "there was no worker; start workers"
-    return f"all {len(workers)} workers were paused, short of memory; give them more (memory_per_worker)"
+    return f"all workers ({len(workers)}) were paused, short of memory; give them more (memory_per_worker)"
 
 
 def _require_few(losses: int, name: str, why: str) -> None:

@@ -70,8 +70,8 @@ class _Settings(BaseModel):
 class AdaptiveSettings(_Settings):
     """Workers come and go with the work, between two numbers."""
 
-    minimum: Annotated[Workers, Field(description="the workers that are always there, from 1 to 1024")]
-    maximum: Annotated[Workers, Field(description="the most workers when there is much to do, at least the minimum")]
+    minimum: Annotated[Workers, Field(description="the least number of workers, from 1 to 1024")]
+    maximum: Annotated[Workers, Field(description="the largest number of workers under load, at least the minimum")]
 
     @model_validator(mode="after")
     def _in_order(self) -> AdaptiveSettings:

@@ -59,7 +59,7 @@ def _settled(
     if treated < most:
         return abs(treated), SETTLED if treated >= 0 else EMPTY
     # two bounds may come towards each other record by record, so that the fixed point is as far away as the counts are
-    # large; but the sums of fixed cells follow in a few sweeps, and what is no table must not be taken for one
+    # large; but the sums of fixed cells follow in a few sweeps, and what is not a table must not be taken for one
     if narrowest(lower, upper, cells) >= 0:
         return treated, STOPPED
     more = _propagate(lower, upper, UNLIMITED, arrays, waiting, queue, _queue_all(waiting, queue))

@@ -176,7 +176,7 @@ def _from(base: Differences, found: Differences, table: Table) -> Differences:
 def _checked(differences: Differences, table: Table, knowledge: Knowledge) -> Differences:
     # by construction they are; what is published rests on it, so that it is checked nevertheless
     if not differences.feasible(table, knowledge).all():
-        raise RuntimeError("a walk left the feasible tables; this is a fault of the search")
+        raise RuntimeError("a walk left the feasible tables; this is a bug in sdc: report it")
     return differences
 
 

@@ -327,7 +327,7 @@ def _averaged(found: Sequence[Posterior], priors: Mapping[str, float], alpha: fl
 def check_priors(priors: Mapping[str, float]) -> None:
     """InputError unless the priors are probabilities of a family."""
     if not priors:
-        raise InputError(f"the law {AVERAGE} is of a family; give each law its prior, such as saturated=0.5")
+        raise InputError(f"the law {AVERAGE} averages several laws; give each its prior, such as saturated=0.5")
     for name, prior in priors.items():
         if not prior >= 0:
             raise InputError(f"the prior of {name} is {prior}; give a probability")
@@ -402,7 +402,7 @@ def _sampled(
 
 def _known(value: float | None) -> float:
     if value is None:
-        raise ValueError("of an exact law, and of a law with a prior once it is sampled, the probabilities are known")
+        raise ValueError("the probabilities are those of an exact law, or of a law with a prior after sampling")
     return value
 
 

@@ -60,7 +60,7 @@ class Sampling:
         if self.seed < 0:
             raise InputError(f"seed = {self.seed}; give at least 0")
         if self.error is not None and not self.error > 0:
-            raise InputError(f"error = {self.error:g}; no draws reach it, give a standard error above 0")
+            raise InputError(f"error = {self.error:g}; give a standard error above 0")
 
     def as_fields(self, errors: Probabilities) -> tuple[int, int, int, float, float | None]:
         """The fields of diagnostics for these errors."""

@@ -19,7 +19,7 @@ from sdc.intruder.laws import Law, law_of
 from sdc.intruder.measures import EQUAL, are_identified
 from sdc.intruder.posterior import posterior
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, ReleaseError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Rows
 from sdc.model.release import Release
@@ -69,8 +69,8 @@ class ReleaseChoice(Rows[RatedRelease]):
     @property
     def headline(self) -> str:
         if (chosen := self.chosen) is None:
-            return f"none of {len(self):,} releases can be chosen"
-        return f"{chosen.name} of {len(self):,} releases, risk {chosen.risk:g}, utility {chosen.utility:g}"
+            return f"none of {many(len(self), 'release')} can be chosen"
+        return f"{chosen.name} of {many(len(self), 'release')}, risk {chosen.risk:g}, utility {chosen.utility:g}"
 
 
 def choice(rated: Sequence[RatedRelease], within: float = 0.0) -> ReleaseChoice:
@@ -110,7 +110,7 @@ class _Sought(Generic[UserOf]):
 class ReleaseRating:
     """The risk and utility of releases of a table, for the users that a section names.
 
-    InputError for a target that is no cell of the table, for an unknown law, and for more than a million targets.
+    InputError for a target that is not a cell of the table, for an unknown law, and for more than a million targets.
     """
 
     def __init__(
@@ -268,7 +268,7 @@ def _cell(target: str, schema: Schema) -> list[int]:
     if reason:
         first = ", ".join(f"{name}={category}" for name, category in schema.named([0] * len(schema.axes)).items())
         raise InputError(
-            f"targets: {target!r} is no cell of the table: {reason}; name one category of each variable, such as "
+            f"targets: {target!r} is not a cell of the table: {reason}; name one category of each variable, such as "
             f"{first!r}"
         )
     return [own[0] for own in codes]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds, is_wide
+from sdc.model.errors import many
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import freeze
@@ -92,7 +93,7 @@ class Right(Named):
 
     @property
     def headline(self) -> str:
-        return f"What is guessed right of {len(self.bounds):,} at-risk cells by {'; '.join(self.guesses.methods)}"
+        return f"Correct guesses of {many(len(self.bounds), 'at-risk cell')} by {'; '.join(self.guesses.methods)}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """By at-risk cell: its names, count and bounds, and the records that each intruder expects."""

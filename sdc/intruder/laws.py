@@ -109,7 +109,7 @@ def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
         return Law(name, 1.0 if name == UNIFORM else alpha, Decomposition((st.full(len(schema)),), ()))
     named = generators_of(name, schema)
     if named is None:
-        raise InputError(f"law {text!r} is none; choose {NAMES}")
+        raise InputError(f"law {text!r} is unknown; choose {NAMES}")
     generators = Release.of([*named, *(1 << v for v in range(len(schema)))])
     model = decompose(generators, len(schema))
     return Law(name, alpha, model, () if model else generators.frontier)
@@ -127,6 +127,6 @@ def check_zeros(law: Law, knowledge: Knowledge) -> None:
     """ReleaseError for a model of several generators with structural zeros, to which its prior gives a probability."""
     if knowledge.zeros and (law.generators or (law.model is not None and len(law.model.cliques) > 1)):
         raise ReleaseError(
-            f"the law {law.name} gives cells a probability that are structural zeros; choose {RELEASED}, {UNIFORM} or "
+            f"the law {law.name} gives structural zeros a probability above 0; choose {RELEASED}, {UNIFORM} or "
             f"{SATURATED}"
         )

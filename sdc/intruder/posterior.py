@@ -21,6 +21,7 @@ from sdc.intruder.measures import Groups, above, identified, log_probability_if_
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.documents import picked, plain, rows
+from sdc.model.errors import many
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
@@ -69,7 +70,7 @@ class Posterior(Named):
 
     @property
     def headline(self) -> str:
-        return f"Posterior of {len(self.cells):,} cells under {self.law}, by {self.engine}"
+        return f"Posterior of {many(len(self.cells), 'cell')} under {self.law}, by {self.engine}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells by names, with counts and probabilities, and the most likely counts."""

@@ -87,7 +87,7 @@ def may_be_thousands(count: str) -> bool:
 def decimal_of(text: str, sign: str = ".") -> tuple[int, int] | None:
     """A decimal number as an integer without trailing zeros and its power of ten; None for other texts.
 
-    sign  the decimal sign, a point or a comma; 1_200, 1,200.5, infinity and digits of other scripts are no numbers
+    sign  the decimal sign, a point or a comma; 1_200, 1,200.5, infinity and digits of other scripts are not numbers
     """
     match = _DECIMAL[sign].fullmatch(text.strip())
     if match is None or not (match[2] or match[3]):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.documents import listed
+from sdc.model.errors import many
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, freeze
@@ -75,7 +76,7 @@ class CellBounds(Named):
 
     @property
     def headline(self) -> str:
-        return f"Bounds of {len(self):,} cells by {self.method}, {int(self.exact.sum()):,} of them exact"
+        return f"Bounds of {many(len(self), 'cell')} by {self.method}, {int(self.exact.sum()):,} of them exact"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells by names, with counts and bounds."""

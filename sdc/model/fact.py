@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern, canonical, matches
 from sdc.model.subtable import SubTable
@@ -106,11 +106,15 @@ class Fact:
     def check(self, schema: Schema) -> None:
         """InputError, by its source, where it does not fit the schema, or says of a cell what no count can be."""
         if self.view >> len(schema) or schema.levels.closed(self.view) != self.view:
-            raise InputError(f"{self.source}: its view is no sub-table of {', '.join(schema.names)}; give one that is")
+            raise InputError(
+                f"{self.source}: its view is not a sub-table of {', '.join(schema.names)}; give one that is"
+            )
         for v, codes in self.universe:
             name = schema.names[v] if 0 <= v < len(schema) else f"variable {v}"
             if not self.view >> max(v, 0) & 1:
-                raise InputError(f"{self.source}: its universe names {name}, which its view has not; add it there")
+                raise InputError(
+                    f"{self.source}: its universe names {name}, which its view does not have; add it there"
+                )
             if not codes or codes[0] < 0 or codes[-1] >= schema.sizes[v]:
                 raise InputError(
                     f"{self.source}: its universe names the codes {list(codes)} of {name}, which has 0 to "
@@ -123,7 +127,7 @@ class Fact:
         inside = schema.restrict(st.members(self.view))
         fits = intervals.cells.ndim == 2 and intervals.cells.shape[1] == len(inside.axes)
         if not fits or (intervals.cells >= np.array(inside.keys.sizes)).any():
-            raise InputError(f"{self.source}: it names cells that {self.label(schema)} has not; name its own")
+            raise InputError(f"{self.source}: it names cells that {self.label(schema)} does not have; remove them")
         if len(inside.keys.distinct(intervals.cells)[0]) < len(intervals.cells):
             raise InputError(f"{self.source}: it names a cell of {self.label(schema)} twice; name each once")
         if not matches(self.within(self.view).universe, intervals.cells, inside).all():
@@ -135,7 +139,8 @@ class Fact:
                 for row in empty[:MOST_QUOTED]
             ]
             raise InputError(
-                f"{self.source}: of {len(empty)} cells of {self.label(schema)} the interval is empty; give a lowest "
+                f"{self.source}: of {many(len(empty), 'cell')} of {self.label(schema)} the interval is empty; give "
+                f"a lowest "
                 "count that is not above the largest",
                 "\n".join(listed),
             )
@@ -149,8 +154,8 @@ class Fact:
         wrong = np.flatnonzero((counts < intervals.low) | (counts > intervals.high))
         if len(wrong):
             raise InputError(
-                f"{self.source} is not of these records: {len(wrong)} cells of {self.label(table.schema)} have other "
-                "counts in the table; take what was published of them",
+                f"{self.source} is not of these records: the counts of {many(len(wrong), 'cell')} of "
+                f"{self.label(table.schema)} differ from those of the table; take what was published of these records",
                 "\n".join(
                     f"{inside.written(intervals.cells[row])}: {intervals.low[row]} to {intervals.high[row]}, "
                     f"the table has {counts[row]}"

@@ -27,8 +27,8 @@ class IntruderLosses:
                 raise InputError(f"{name} = {loss} of an intruder's losses; give a number above 0")
         if self.none < LEAST * self.wrong:
             raise InputError(
-                f"none = {self.none} of an intruder's losses is next to nothing beside wrong = {self.wrong}: he claims "
-                "nothing; give more"
+                f"none = {self.none} of an intruder's losses is negligible beside wrong = {self.wrong}, so no claim "
+                f"would be made; raise none"
             )
 
     @property
@@ -56,7 +56,7 @@ class AgencyLosses:
             if not 0 <= loss < math.inf:
                 raise InputError(f"{name} = {loss} of the agency's losses; give a number of at least 0")
         if self.right == self.wrong == 0:
-            raise InputError("the agency's losses are all 0; give what a claim that is right costs it")
+            raise InputError("the agency's losses are all 0; give the loss that a correct claim causes")
 
 
 def check_limit(
@@ -67,10 +67,10 @@ def check_limit(
     most  the largest loss of the agency from one claim; None without losses
     """
     if (most is None) != (max_loss is None):
-        raise InputError("max_loss is of losses; give both, or none")
+        raise InputError("max_loss needs losses; give both or neither")
     if most is not None and max_loss is not None and not 0 <= max_loss < most:
         raise InputError(
             f"max_loss = {max_loss}; give at least 0, and less than the {most:g} that a claim may cost the agency"
         )
     if max_above is None and max_probability is None and max_loss is None:
-        raise InputError("a limit on the posterior that limits nothing; give max_above, max_probability or max_loss")
+        raise InputError("the posterior limit has no limit; give max_above, max_probability or max_loss")

@@ -8,7 +8,7 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sdc.model.errors import InputError, MissingLibraryError, ReleaseError, nearest
+from sdc.model.errors import InputError, MissingLibraryError, ReleaseError, many, nearest
 from sdc.model.schema import Schema
 from sdc.run_format import variable_columns
 
@@ -114,7 +114,7 @@ class Tabular(Named):
         if (table := by_names.get(frozenset(name.strip() for name in wanted))) is not None:
             return table
         text = "*".join(wanted)
-        raise ReleaseError(f"{text} is no table of this {type(self).__name__}; {nearest(text, [*found])}")
+        raise ReleaseError(f"{text} is not a table of this {type(self).__name__}; {nearest(text, [*found])}")
 
 
 class Rows(Named, tuple[Row, ...]):
@@ -122,7 +122,7 @@ class Rows(Named, tuple[Row, ...]):
 
     @property
     def headline(self) -> str:
-        return f"{type(self).__name__} of {len(self):,} rows"
+        return f"{type(self).__name__} of {many(len(self), 'row')}"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
         names = [field.name for field in fields(self[0])] if self else []  # type: ignore[arg-type]

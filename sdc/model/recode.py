@@ -17,7 +17,7 @@ from sdc.model.table import Codes, Table
 
 @dataclass(frozen=True)
 class Recode:
-    """Categories of one variable of this schema that become one. The variable is no level and has none.
+    """Categories of one variable of this schema that become one. The variable is not a level and has none.
 
     merged  their codes, ascending, at least two; if all, the variable is left out
     """
@@ -86,7 +86,7 @@ class Recode:
         """
         if any(st.has(named, self.variable) for named in before.zeros.subtables):
             name = self.before.names[self.variable]
-            raise InputError(f"structural zeros name {name!r}, which then is not recoded; leave it as it is")
+            raise InputError(f"structural zeros name {name!r}, so it cannot be recoded; leave it as it is")
         if named := [fact for fact in before.facts if st.has(fact.view, self.variable) and not fact.of_labels]:
             name = self.before.names[self.variable]
             raise InputError(f"{named[0].source} has facts on {name!r}, which then cannot be recoded; leave it")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.documents import InDocuments
-from sdc.model.errors import InputError, nearest
+from sdc.model.errors import InputError, many, nearest
 from sdc.model.keys import KeySpace
 from sdc.model.levels import Groups, Levels, numbered
 
@@ -36,7 +36,7 @@ def is_plain(text: str) -> bool:
 class Coarser:
     """The groups of a level.
 
-    axis    the name of its axis, which is no level
+    axis    the name of its axis, which is not a level
     groups  (categories of the axis,) the level's category of each
     """
 
@@ -77,7 +77,8 @@ class Variable:
             raise InputError(f"variable {self.name!r} has a control character in its name; rename it")
         if hidden := [category for category in self.categories if not is_plain(category)]:
             raise InputError(
-                f"variable {self.name!r} has {len(hidden)} categories with a control character or one that turns the "
+                f"variable {self.name!r} has {many(len(hidden), 'category')} with a control character or one that "
+                f"turns the "
                 "direction of text, so that what is read is not what is there; recode them",
                 f"categories {hidden[:100]}",
             )
@@ -112,7 +113,7 @@ class Schema:
             raise InputError(f"variable {twice[0]!r} occurs {names.count(twice[0])} times; rename or drop one")
         # a table needs a variable: without one it would be its total, and a cell would have no codes
         if not 1 <= len(names) <= MAX_VARIABLES:
-            raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose them by `variables`")
+            raise InputError(f"{len(names)} variables; a table has 1 to {MAX_VARIABLES}, choose fewer in `variables`")
         for variable in self.variables:
             if variable.of is not None:
                 self._check_level(variable, variable.of)
@@ -122,10 +123,13 @@ class Schema:
     def _check_level(self, level: Variable, of: Coarser) -> None:
         axis = next((v for v in self.variables if v.name == of.axis and v.of is None), None)
         if axis is None:
-            raise InputError(f"{level.name!r} is a level of {of.axis!r}, no axis of the table; name one")
+            raise InputError(
+                f"{level.name!r} is a level of {of.axis!r}, which is not a variable of the table; correct the level"
+            )
         if len(of.groups) != len(axis.categories) or set(of.groups) != set(range(len(level.categories))):
             raise InputError(
-                f"{level.name!r} is no partition of the {len(axis.categories)} categories of {axis.name!r}: each is in "
+                f"{level.name!r} is not a partition of the {len(axis.categories)} categories of {axis.name!r}: each "
+                f"is in "
                 f"one of its {len(level.categories)} groups, and each group has one; correct the level"
             )
         if len(level.categories) < 2:
@@ -161,7 +165,7 @@ class Schema:
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
-        """The variables that are no levels, in order: cells have their codes."""
+        """The variables that are not levels, in order: cells have their codes."""
         return tuple(v for v, variable in enumerate(self.variables) if variable.of is None)
 
     @cached_property
@@ -294,7 +298,7 @@ def _check_refinements(schema: Schema) -> None:
             if tuple(numbered(schema.levels.groups[v], schema.levels.groups[u]).tolist()) not in block.values():
                 raise InputError(
                     f"the levels {schema.names[v]!r} and {schema.names[u]!r} of {schema.names[axis]!r} overlap, and "
-                    "their common refinement is no level; add it, see with_refinements"
+                    "their common refinement is not a level; add it, see with_refinements"
                 )
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import end_columns
 from sdc.model.documents import rows
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.named import Named
 from sdc.model.release import Release, release_facts
 from sdc.model.schema import Schema
@@ -46,7 +46,7 @@ def each(given: SuperCells) -> list[str | Chosen]:
     """The super-cells as a list; InputError if it is empty."""
     found = [given] if isinstance(given, str | Mapping) else [*given]
     if not found:
-        raise InputError(f"no super-cell is named; give one such as {EXAMPLE}")
+        raise InputError(f"no super-cell is given; give one such as {EXAMPLE}")
     return found
 
 
@@ -94,7 +94,7 @@ class SuperCell:
             flags[schema.levels.axis_of[v]] &= np.isin(schema.levels.groups[v], codes)
         for axis, own in flags.items():
             if not own.any():
-                raise InputError(f"a super-cell has no category of {schema.names[axis]!r}; name one at least")
+                raise InputError(f"a super-cell has no category of {schema.names[axis]!r}; name at least one")
         return SuperCell(tuple(tuple(np.flatnonzero(own).tolist()) for own in flags.values()))
 
     @staticmethod
@@ -171,7 +171,7 @@ class SuperCellBounds(Named):
 
     @property
     def headline(self) -> str:
-        return f"Bounds of {len(self):,} super-cells by {self.method}, {int(self.exact.sum()):,} of them exact"
+        return f"Bounds of {many(len(self), 'super-cell')} by {self.method}, {int(self.exact.sum()):,} of them exact"
 
     @property
     def exact(self) -> Flags:
@@ -207,10 +207,10 @@ def written(end: Any) -> Any:
 def _codes(categories: Sequence[str], name: str, schema: Schema) -> list[int]:
     own = schema.variables[schema.index(name)].categories
     if not categories:
-        raise InputError(f"a super-cell has no category of {name!r}; name one at least")
+        raise InputError(f"a super-cell has no category of {name!r}; name at least one")
     if unknown := [category for category in categories if category not in own]:
         raise InputError(
-            f"a super-cell names {unknown[0]!r}, no category of {name!r}; name its own",
+            f"a super-cell names {unknown[0]!r}, which is not a category of {name!r}; choose one of its own",
             f"{name} has the categories {', '.join(own)}",
         )
     return [own.index(category) for category in categories]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.documents import listed
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.keys import KeyIndex, Keys
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
@@ -153,7 +153,7 @@ class Table(Cells, Named):
         if len(weights) and weights.min() < 0:
             # first in floating point, which cannot wrap: an overflowing integer sum would look small
             raise InputError(
-                f"{(weights < 0).sum()} cells have counts below 0; counts must not be negative",
+                f"{many(int((weights < 0).sum()), 'cell')} with a count below 0; correct the counts",
                 f"a cell has the count {weights.min()}",
             )
         if weights.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(weights.sum()) > MAX_TOTAL:

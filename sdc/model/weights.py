@@ -46,7 +46,10 @@ class RecordWeights:
         # in floating point too: corrupt values may wrap
         sums = self.totals.sum(dtype=np.float64) <= 2 * MAX_TOTAL and self.total <= MAX_TOTAL
         if len(sizes) > 1 or not sums or not _between(self, table.counts):
-            raise InputError("these are not the weights of the table: a cell has others than its records can have")
+            raise InputError(
+                "the weights do not fit the table: a cell has a total that its records cannot have; "
+                "give the weights of this table"
+            )
 
 
 def _between(weights: RecordWeights, counts: Counts) -> bool:
@@ -101,8 +104,8 @@ class WeightRanges:
         """InputError if all records have the same weight."""
         if self.low[0].min() == self.high[0].max():
             raise InputError(
-                f"weight {column!r} is the same for every record, so that its totals are counts times it; take "
-                "table.weight off the config, and name it in publication.notes"
+                f"weight {column!r} is the same for every record, so that its totals are counts times it; remove "
+                f"table.weight from the config, and state the weight in publication.notes"
             )
 
 
@@ -119,7 +122,7 @@ class RoundedTotals:
 
     def __post_init__(self) -> None:
         if self.base < 1:
-            raise InputError(f"totals of weights are rounded to {self.base} millionths; give 1 at least")
+            raise InputError(f"totals of weights are rounded to {self.base} millionths; give at least 1")
 
     def shown(self, totals: Counts) -> Counts:
         """(n,) published values of (n,) totals, in millionths."""

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 
 Values: TypeAlias = npt.NDArray[Any]
 """Of 64-bit integers, or of Python's where these do not hold the sums."""
@@ -69,7 +69,7 @@ class Rules:
 
 def _count(given: Any, name: str) -> int:
     if not isinstance(given, Integral) or isinstance(given, bool) or given < 1:
-        raise InputError(f"{name}; give a whole number, 1 at least")
+        raise InputError(f"{name}; give a whole number of at least 1")
     return int(given)
 
 
@@ -139,31 +139,31 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
     """
     if len(values) and values.min() < 0:
         raise InputError(
-            f"{int((values < 0).sum())} values are below 0, and shares of them mean nothing; split them by sign, or "
-            "leave them out"
+            f"{many(int((values < 0).sum()), 'value')} below 0, of which shares mean nothing; split them by sign, "
+            f"or leave them out"
         )
     if float(values.sum(dtype=np.float64)) >= 2.0**62:
         values = values.astype(object)
     has_records, contributes = np.bincount(cells, minlength=number) > 0, np.flatnonzero(values)
     own, held = _holdings(cells[contributes], values[contributes], contributors[contributes])
-    many = np.bincount(own, minlength=number).astype(np.int64)
+    contributing = np.bincount(own, minlength=number).astype(np.int64)
     totals, leading, largest, left = (np.zeros(number, values.dtype) for _ in range(4))
     np.add.at(totals, own, held)
     n, p = rules.dominance or (1, Fraction(100))
-    held, ends = held[np.lexsort((-held, own))], np.cumsum(many)
-    for cell in np.flatnonzero(many).tolist():
-        by_size = held[ends[cell] - many[cell] : ends[cell]]
+    held, ends = held[np.lexsort((-held, own))], np.cumsum(contributing)
+    for cell in np.flatnonzero(contributing).tolist():
+        by_size = held[ends[cell] - contributing[cell] : ends[cell]]
         leading[cell], largest[cell], left[cell] = by_size[:n].sum(), by_size[0], by_size[2:].sum()
     few, dominated, estimable = (np.zeros(number, np.bool_) for _ in range(3))
     if rules.contributors is not None:
-        few = has_records & (many < rules.contributors)
+        few = has_records & (contributing < rules.contributors)
     for cell in np.flatnonzero(has_records).tolist():
         total = int(totals[cell])
         if rules.dominance is not None:
             dominated[cell] = total == 0 or 100 * int(leading[cell]) > p * total
         if rules.ambiguity is not None:
             estimable[cell] = total == 0 or 100 * int(left[cell]) < rules.ambiguity * int(largest[cell])
-    return Judged(totals, many, leading, largest, left, few, dominated, estimable)
+    return Judged(totals, contributing, leading, largest, left, few, dominated, estimable)
 
 
 def _holdings(cells: Values, values: Values, contributors: Values) -> tuple[Values, Values]:

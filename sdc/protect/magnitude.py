@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sdc.model.alike import Alike, alikes, decimal_of, require_apart
-from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.errors import InputError, NotReleasableError, many
 from sdc.model.named import Rows, Tabular
 from sdc.model.totals import is_reserved, is_usual
 from sdc.protect.dominance import Judged, Rules, Values, judge
@@ -60,15 +60,15 @@ class MagnitudeRequest:
             ) from None
         for grouping in groupings:
             if not grouping:
-                raise InputError("a table is by no variable; name one at least")
+                raise InputError("a table has no grouping variable; name at least one")
             if len(set(grouping)) < len(grouping) or groupings.count(grouping) > 1:
-                raise InputError(f"{'*'.join(grouping)} is named twice, or names a variable twice; name each once")
+                raise InputError(f"{'*'.join(grouping)} is listed twice, or lists a variable twice; list each once")
         found = MagnitudeRequest(value, tuple(groupings), coarser, contributor)
         if value in found.columns:
             raise InputError(f"{value!r} is summed, and would be published by its own values; name another column")
         if unknown := [name for name in coarser if name not in found.names]:
             has = ", ".join(found.names)
-            raise InputError(f"a hierarchy is given of {unknown[0]!r}, which no grouping has; they have {has}")
+            raise InputError(f"a hierarchy is given for {unknown[0]!r}, which no grouping has; choose from {has}")
         for name, levels in coarser.items():
             if len({name, *levels}) <= len(levels):
                 raise InputError(f"the hierarchy of {name!r} names {', '.join(levels)}; name each level once")
@@ -121,7 +121,7 @@ class MagnitudeTable(Tabular):
     >>> import pyarrow as pa
     >>> sales = pa.table({"region": [*"nnn"], "sales": [5, 6, 7]})
     >>> sdc.magnitude_table(sales, value="sales", by="region", contributors=3)["region"]
-    Sums by region of 1 cells; each record is another contributor's
+    Sums by region of 1 cells; each record has its own contributor
     """
 
     variables: Names
@@ -139,7 +139,7 @@ class MagnitudeTable(Tabular):
     def headline(self) -> str:
         by = "*".join(dict.fromkeys(level for level in self.levels if level != ALL)) or "(total)"
         part = f", {self.part} values" if self.part else ""
-        who = "each record is another contributor's" if self.contributor is None else f"whose by {self.contributor}"
+        who = "each record has its own contributor" if self.contributor is None else f"whose by {self.contributor}"
         return f"Sums by {by} of {len(self.cells):,} cells{part}; {who}"
 
     @property
@@ -240,7 +240,7 @@ def magnitude_table(
         if given not in choices:
             raise InputError(f"{name} = {given!r}; choose {' or '.join(choices)}")
     if unique and sums.contributor is None:
-        raise InputError("unique = True, and no column says whose a record is; name it as contributor")
+        raise InputError("unique = True, and no column identifies the contributor of a record; name it as contributor")
     values, places = _values(records.column(sums.value), sums.value, decimals, decimal)
     coded = {name: _coded(records.column(name), name, alike, decimal) for name in sums.columns}
     owners = np.arange(len(values)) if sums.contributor is None else _owners(coded, sums.contributor, unique)
@@ -324,7 +324,9 @@ def _parts(values: Values, owners: Values, name: str, negative: str) -> list[_Si
     if not below.any():
         return [_SignedPart("", ~below, values, owners)]
     if negative != "split":
-        raise InputError(f"{int(below.sum())} values of {name!r} are below 0; leave them out, or split them by sign")
+        raise InputError(
+            f"{many(int(below.sum()), 'value')} of {name!r} below 0; leave them out, or split them by sign"
+        )
     signs = [("positive", ~below, 1), ("negative", below, -1)]
     return [_SignedPart(sign, rows, factor * values[rows], owners[rows]) for sign, rows, factor in signs if rows.any()]
 
@@ -334,7 +336,9 @@ def _values(column: pa.ChunkedArray, name: str, decimals: int | None, sign: str)
     if decimals is not None and (isinstance(decimals, bool) or decimals not in range(MOST_PLACES + 1)):
         raise InputError(f"decimals = {decimals!r}; give a whole number from 0 to {MOST_PLACES}")
     if column.null_count:
-        raise InputError(f"{column.null_count} values of {name!r} are missing; fill them in or leave the records out")
+        raise InputError(
+            f"{many(column.null_count, 'missing value')} of {name!r}; fill them in or leave the records out"
+        )
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_floating(kind) and decimals is None:
         decimals = PLACES
@@ -346,10 +350,10 @@ def _values(column: pa.ChunkedArray, name: str, decimals: int | None, sign: str)
     # as text, for a float the shortest that is read as it: what a number is, its digits say exactly
     texts = column.cast(kind).cast(pa.string()).to_pylist()
     numbers = [decimal_of(text, sign if is_text else ".") for text in texts]
-    none = f"are no numbers with the decimal sign {sign!r}" if is_text else "are infinite or NaN"
+    none = f"are not numbers with the decimal sign {sign!r}" if is_text else "are infinite or NaN"
     _require_none(texts, [n is None for n in numbers], name, f"{none}; correct them")
     found = [number if decimals is None else _rounded(number, decimals) for number in numbers if number is not None]
-    too_fine = f"have more than {MOST_PLACES} decimals; say by decimals to how many they are rounded"
+    too_fine = f"have more than {MOST_PLACES} decimals; set decimals to round them"
     _require_none(texts, [power < -MOST_PLACES for _, power in found], name, too_fine)
     too_large = [power > MOST_PLACES or abs(digits) * 10 ** (power + MOST_PLACES) > LIMIT for digits, power in found]
     _require_none(texts, too_large, name, "are above 10^18; give them in a larger unit")
@@ -361,7 +365,7 @@ def _values(column: pa.ChunkedArray, name: str, decimals: int | None, sign: str)
 def _require_none(texts: Sequence[str], are_bad: Sequence[bool], name: str, what: str) -> None:
     if bad := [record for record, is_bad in enumerate(are_bad) if is_bad]:
         raise InputError(
-            f"{len(bad)} values of {name!r}, the first in record {bad[0] + 1}, {what}",
+            f"{many(len(bad), 'value')} of {name!r}, the first in record {bad[0] + 1}, {what}",
             "\n".join(f"record {record + 1}: {texts[record]!r}" for record in bad[:MOST_QUOTED]),
         )
 
@@ -382,7 +386,8 @@ def _owners(coded: Coded, name: str, unique: bool) -> Values:
     repeated = len(codes) - len(np.unique(codes))
     if unique and repeated:
         raise InputError(
-            f"column {name!r} repeats a contributor in {repeated} records; leave out unique, and their records count "
+            f"column {name!r} repeats a contributor in {many(repeated, 'record')}; leave out unique, and their "
+            f"records count "
             "as one"
         )
     return codes
@@ -394,11 +399,11 @@ def _require_nested(coded: Coded, coarser: Mapping[str, Sequence[str]]) -> None:
         for fine, coarse in pairwise((name, *levels)):
             (categories, codes), (_, above) = coded[fine], coded[coarse]
             met = np.unique(np.stack([codes, above], axis=1), axis=0)[:, 0]
-            if many := np.flatnonzero(np.bincount(met) > 1).tolist():
+            if several := np.flatnonzero(np.bincount(met) > 1).tolist():
                 raise InputError(
-                    f"the hierarchy of {name!r} is not nested: {len(many)} categories of {fine!r} have records in "
-                    f"several categories of {coarse!r}; correct one of the two columns, or drop the level",
-                    "\n".join(f"{fine} = {categories[code]}" for code in many),
+                    f"the hierarchy of {name!r} is not nested: {len(several)} of the categories of {fine!r} have "
+                    f"records in several categories of {coarse!r}; correct one of the two columns, or drop the level",
+                    "\n".join(f"{fine} = {categories[code]}" for code in several),
                 )
 
 
@@ -420,9 +425,11 @@ def _coded(column: pa.ChunkedArray, name: str, alike: Alike, decimal: str) -> tu
     InputError for a missing one, a total, and for names that are alike where these are refused.
     """
     if column.null_count:
-        raise InputError(f"{column.null_count} records have no {name!r}; give them a category or leave them out")
+        raise InputError(
+            f"{many(column.null_count, 'record')} without a value of {name!r}; give each a category or leave it out"
+        )
     texts = column.to_pylist()
-    remedy = "write each in one way, or say by alike whether to merge them or to keep them apart"
+    remedy = "write each in one way, or set alike to merge or to keep them"
     spelled = {} if alike == "keep" else alikes(set(texts), decimal=decimal)
     if alike == "refuse":
         require_apart(spelled, f"column {name!r}", remedy)

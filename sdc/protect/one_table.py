@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.errors import InputError, NotReleasableError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Tabular, named_cells
 from sdc.model.release import NOTHING, Release
@@ -128,15 +128,18 @@ def suppress(
     """
     counts = checked(counts, MOST_CELLS)
     if min_width < 1 or small_count < 1:
-        raise InputError(f"small count {small_count} and width {min_width}; give 1 at least of each")
+        raise InputError(f"small_count = {small_count} and min_width = {min_width}; each must be at least 1")
     known = np.zeros(counts.shape, np.bool_) if zeros is None else zeros
     if counts[known].any():
-        raise InputError(f"{int((counts[known] > 0).sum())} cells known to be 0 have records; correct the zeros")
+        raise InputError(
+            f"{many(int((counts[known] > 0).sum()), 'cell')} known to be 0, with a count above 0; correct the zeros"
+        )
     intruder = _Intruder(counts, (counts > 0) & (counts <= small_count), known, MinWidth(min_width))
     narrow = intruder.narrow(np.ones(len(intruder.flat), np.bool_))
     if narrow:
         raise NotReleasableError(
-            f"{len(narrow)} cells of the table keep no width of {min_width} though all cells are suppressed: its "
+            f"the bounds of {many(len(narrow), 'cell')} are narrower than {min_width} though all cells are "
+            f"suppressed: its "
             f"margins{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
         )
     least = _least(intruder, intruder.flat + 1, solves)
@@ -204,7 +207,9 @@ def suppress_beside(
     """
     name = st.label(subtable, table.schema)
     if subtable in known.release:
-        raise InputError(f"{name} is in the release as it is; there is nothing to suppress")
+        raise InputError(
+            f"{name} is in the release unchanged, so nothing needs suppression; name a sub-table that is not released"
+        )
     criteria, margins = criteria.beside(table, known), Release.of(st.margins(subtable, table.schema))
     for public in (known.plus(margins), known):
         evaluator = RiskEvaluator(table, public, criteria, effort=effort, before=before, witnesses=witnesses)

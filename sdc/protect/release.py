@@ -80,7 +80,9 @@ def protect(
     own.pool = own.pool.with_evidence(_evidence(found.evaluator), known.plus(release), {})
     evaluation = own.evaluate(release, Depth.REFUTE)
     if not own.accepts(evaluation):
-        raise RuntimeError("suppressed tables are not proven by what was found for them; this is a bug of the search")
+        raise RuntimeError(
+            "suppressed tables are not proven by what was found for them; this is a bug in sdc: report it"
+        )
     elsewhere, asked = {*suppressed.views, *found.refused}, [one.view for one in requests]
     recoded = tuple(t for t in asked if t not in release and t not in elsewhere)
     coarser = tuple(t for t in (one.view for one in found.tables) if t in release and t not in asked)

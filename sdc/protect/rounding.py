@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, ReleaseError, many
 from sdc.model.named import Tabular, named_cells
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -48,7 +48,7 @@ class Rounded(Tabular):
 
     @property
     def headline(self) -> str:
-        return f"{self.counts.size:,} cells in multiples of {self.base}"
+        return f"{many(self.counts.size, 'cell')} in multiples of {self.base}"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Every cell, in a column that says how it is rounded: `read_table` takes it for no count."""
@@ -106,7 +106,7 @@ def checked(counts: Dense, most: int) -> Dense:
     """The counts of a table of at most so many cells; InputError where they are more, none, or below 0."""
     counts = np.asarray(counts, np.int64)
     if counts.size and counts.min() < 0:
-        raise InputError(f"{int((counts < 0).sum())} counts are below 0; counts must not be negative")
+        raise InputError(f"{many(int((counts < 0).sum()), 'count')} below 0; correct the counts")
     if not 0 < counts.size <= most:
         raise InputError(f"the table has {counts.size} cells; 1 to {most} are treated at once")
     return counts
@@ -153,4 +153,6 @@ def _require(counts: Dense, found: Dense, base: int, margins: tuple[Axes, ...]) 
     for kept in margins:
         good = good and bool((np.abs(_margin(found, kept) - _margin(counts, kept)) < base).all())
     if not good:
-        raise RuntimeError("the solver returned a table that is not rounded as it should be")
+        raise RuntimeError(
+            "the solver returned a table that is not rounded as it should be; this is a bug in sdc: report it"
+        )

@@ -258,10 +258,13 @@ def _places(published: Schema, table: Table) -> Counts:
     schema, columns = table.schema, []
     if others := {*published.names} - {*schema.names}:
         raise InputError(
-            f"{min(others)!r} is published, and no variable of the table; give its variable by --relations"
+            f"{min(others)!r} is published and is not a variable of the table; give its variable by --relations"
         )
     if lacking := {schema.names[axis] for axis in schema.axes} - {*published.names}:
-        raise InputError(f"{min(lacking)!r} is a variable of the table, and not published; no cell can be guessed")
+        raise InputError(
+            f"{min(lacking)!r} is a variable of the table and is not published, so no cell can be "
+            f"guessed; leave it out of the table"
+        )
     for variable in published.variables:
         v, code = schema.index(variable.name), {name: code for code, name in enumerate(variable.categories)}
         coding = np.array([code.get(category, -1) for category in schema.variables[v].categories])

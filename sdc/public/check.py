@@ -213,11 +213,16 @@ def read_all(
     """The tables of the publications, each with its relation to the others. Errors as `check`."""
     by_folder = {relation.folder: relation for relation in relations}
     if unknown := set(by_folder) - {str(source) for source in sources}:
-        raise InputError(f"a relation is of {min(map(str, unknown))!r}, which is not checked; name one of the folders")
+        raise InputError(
+            f"a relation names {min(map(str, unknown))!r}, which is not checked; name one of the checked folders"
+        )
     others = {relation.folder for relation in relations if relation.disjoint}
     tables = list(_read([source for source in sources if str(source) not in others], by_folder))
     if not tables:
-        raise InputError("every table is of other records; there is nothing to check together")
+        raise InputError(
+            "every table is declared to have other records, so there is nothing to check together; "
+            "name two publications that share records"
+        )
     return tables
 
 
@@ -281,8 +286,8 @@ def all_related(tables: Sequence[tuple[Published, EarlierConfig]]) -> tuple[Sche
         if v := next((schema.names[v] for v, flags in one.where.items() if flags.all()), None):
             # of the other records' categories nothing is known, and their cells would not be bounded
             raise InputError(
-                f"{one.published.source}: where names every category of {v!r} that some table lists; leave it out if "
-                "it is of all records, or name a table that lists the other categories"
+                f"{one.published.source}: where lists all categories of {v!r} that any table has; remove {v!r} if "
+                f"the publication has all records, or add a table with the other categories"
             )
     return schema, known
 

@@ -23,7 +23,7 @@ from sdc.data.columns import require_disjoint
 from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
-from sdc.model.errors import AbsentError, ConfigError, InputError, nearest
+from sdc.model.errors import AbsentError, ConfigError, InputError, many, nearest
 from sdc.model.fact import CellIntervals, Fact, suppressed_fact
 from sdc.model.knowledge import Knowledge, united
 from sdc.model.levels import numbered
@@ -239,7 +239,10 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
         return _consistent(relation.folder, relation)
     entry = next((entry for entry in entries if entry.number == relation.entry), None)
     if entry is None:
-        raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
+        raise ConfigError(
+            f"earlier names entry {relation.entry}, and the ledger has {many(len(entries), 'entry')} "
+            f"before this build; correct the number"
+        )
     if relation.disjoint and not entry.sub_tables:
         return ()  # the total alone, which is the table's or adds nothing
     if relation.lists_alone:
@@ -298,8 +301,8 @@ def with_earlier(
         lacking = {*entry.known.get(STRUCTURAL_ZEROS, ())}.difference(zeros.labels(table.schema))
         if lacking:
             raise InputError(
-                f"entry {entry.number} of the ledger was judged with {len(lacking)} structural zeros that the config "
-                "lacks; list them in table.structural_zeros: readers know them from then on",
+                f"entry {entry.number} of the ledger was judged with {many(len(lacking), 'structural zero')} that "
+                f"the config lacks; list them in table.structural_zeros: readers know them from then on",
                 f"structural zeros {sorted(lacking)}",
             )
         before.again(entry, lists.get(entry.number, ()))
@@ -436,7 +439,7 @@ def _require_counts(table: Table, one: Related) -> None:
     """InputError if the table's counts differ from the published ones, or have sums outside of published bounds."""
     inside = one.holds(table.all_codes)
     if not inside.any():
-        raise InputError(f"{one.published.source}: no record of the table matches where; name other categories")
+        raise InputError(f"{one.published.source}: no record of the table matches where; correct its categories")
     codes, counts, own, base = (
         one.codes(table.all_codes[inside]),
         table.counts[inside],
@@ -455,12 +458,15 @@ def _require_counts(table: Table, one: Related) -> None:
         found, _ = sums.added(own.schema.names, codes, counts)
         if wrong := int(((found < sums.low) | (found > sums.high)).sum()):
             how = (
-                f"{base} or more from those of the table, and it is rounded to multiples of {base}. Say by where which "
+                f"differ by {base} or more from those of the table, and it is rounded to multiples of {base}. State "
+                f"by where which "
                 "records it is of, by disjoint that it is of others, or build from the table that it is of"
                 if base
-                else "others in the table; take what was published of them"
+                else "differ from those of the table; take what was published of these records"
             )
-            raise InputError(f"{one.published.source} is not of these records: {wrong} counts of {sums.of} are {how}")
+            raise InputError(
+                f"{one.published.source} is not of these records: {many(wrong, 'total')} of {sums.of} {how}"
+            )
 
 
 def _how(published: Published) -> str:

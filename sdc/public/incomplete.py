@@ -203,7 +203,9 @@ def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:
             raise InputError(f"{path}: its counts could overflow a sum; divide them")
         solution = system.solution()
     except InconsistentError as error:
-        raise InputError(f"{path} contradicts itself: no table has all its counts and totals; correct it") from error
+        raise InputError(
+            f"{path} contradicts itself: no table has all of its counts and totals; correct the file"
+        ) from error
     place = schema.keys.pack(system.cells)
     truth, possible = np.zeros(schema.cells, np.int64), np.zeros(schema.cells, np.bool_)
     truth[place], possible[place] = solution, True

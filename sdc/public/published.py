@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sdc.model.alike import may_be_thousands
-from sdc.model.errors import AbsentError, InputError
+from sdc.model.errors import AbsentError, InputError, many
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
@@ -228,14 +228,14 @@ def read_published(path: Path, total: str = TOTAL, not_totals: Texts = NO_NAMES)
     try:
         return _tables_of(path, total, not_totals)
     except PermissionError as error:
-        raise AbsentError(f"{path} may not be read here ({error.strerror}); have it given to you") from error
+        raise AbsentError(f"{path} cannot be read ({error.strerror}); ask its owner for access") from error
 
 
 def _tables_of(path: Path, total: str, not_totals: Texts) -> list[Published]:
     if path.is_file():
         return [_of_file(path, total, not_totals)]
     if not path.is_dir():
-        raise AbsentError(f"{path} is no file or folder; name what was published")
+        raise AbsentError(f"{path} does not exist; give a published file or folder")
     if (path / METADATA).is_file():
         found = _of_release(path, total)
     else:
@@ -272,7 +272,7 @@ def _of_release(folder: Path, total: str) -> list[Published]:
 
 
 def _is_about(name: str) -> bool:
-    """Whether a file is no table, or another format of one; hidden files are neither."""
+    """Whether a file is not a table, or another format of one; hidden files are neither."""
     return name in NO_TABLES or name.startswith(".") or name.endswith(SAME_AGAIN)
 
 
@@ -285,12 +285,14 @@ def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
     tables = [one for one in resources if SUB_TABLE in one]
     readable = {tuple(one[SUB_TABLE]) for one in tables if one["format"] in READ_FIRST}
     if lacking := [one["path"] for one in tables if tuple(one[SUB_TABLE]) not in readable]:
-        raise InputError(f"{folder} has {lacking[0]} in no format that is read; publish it as {', '.join(READ_FIRST)}")
+        raise InputError(
+            f"{folder} has {lacking[0]} only in formats that sdc does not read; publish it as {', '.join(READ_FIRST)}"
+        )
     listed = {*(one["path"] for one in resources), *OF_ALL_TABLES}
     filled = {p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink() and any(p.iterdir())}
     below = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if p not in filled)
     if others := sorted(path for path in below if path not in listed and not _is_about(path)):
-        raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is no part of it")
+        raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is not a part of it")
 
 
 READ_FIRST = ("parquet", "csv", "json-stat", "px")
@@ -323,7 +325,9 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
     in_part = resource.get(IN_PART, {})
     if found.base != in_part.get(ROUNDED_TO, 0):
         base = in_part.get(ROUNDED_TO, 0)
-        raise InputError(f"{path} is rounded to multiples of {found.base}, {METADATA} has {base}; publish it again")
+        raise InputError(
+            f"{path} is rounded to multiples of {found.base}, but {METADATA} states {base}; publish it again"
+        )
     found = replace(found, margins=tuple(map(tuple, in_part.get(MARGINS, ()))))
     if set(found.table.schema.names) != set(resource[SUB_TABLE]):
         raise InputError(
@@ -356,7 +360,8 @@ def _each_count(counts: Iterable[Any], path: Path) -> list[Count]:
             found.append(_count_of(count) if isinstance(count, str) else _whole(count))
         except (ValueError, OverflowError) as error:
             raise InputError(
-                f"{path} is no table of counts, which its name promises: the one of row {row} is no whole number; "
+                f"{path} is not a table of counts, which its name promises: the one of row {row} is not a whole "
+                f"number; "
                 "write 2-4 for one that is between 2 and 4, and nothing for a missing one",
                 f"row {row} has the count {count}",
             ) from error
@@ -377,7 +382,8 @@ def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = No
     read = _reader(path.name)
     if read is None:
         raise InputError(
-            f"{path} is no CSV, Parquet, JSON-stat or PX file; name tables by .csv, .parquet, .json or .px, and keep "
+            f"{path} is not a CSV, Parquet, JSON-stat or PX file; name tables by .csv, .parquet, .json or .px, and "
+            f"keep "
             "nothing else in their folder"
         )
     try:
@@ -390,14 +396,14 @@ def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = No
         raise InputError(f"{path} cannot be read ({type(error).__name__}); name a published table of counts") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path} is no table of counts, which its name promises ({error}); publish it again"
+            f"{path} is not a table of counts, which its name promises ({error}); publish it again"
         ) from error
     return _published(path, listed.marked(total), known, total, not_totals)
 
 
 def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_totals: Texts) -> Published:
     if not listed.columns:
-        raise InputError(f"{path} has no variable beside {COUNT}; name a table of at least one")
+        raise InputError(f"{path} has no variable, only {COUNT}; give a table with at least one")
     categories = {**{name: list(own) for name, own in listed.categories.items()}, **(known or {})}
     names = list(listed.columns)
     rows = list(zip(*listed.columns.values(), strict=True))
@@ -406,10 +412,13 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
     is_suppressed = np.array([not _is_exact(count) for count in given], np.bool_)
     counts = [count if _is_exact(count) else 0 for count in given]
     if bad := [count for count in listed.counts if not _is_count(count)]:
-        raise InputError(f"{path} has {len(bad)} cells that are no counts of records; name a table of whole counts")
+        raise InputError(
+            f"{path} has {many(len(bad), 'cell')} without a whole count of records; name a table of whole counts"
+        )
     if empty := [count for count in listed.counts if isinstance(count, tuple) and count[0] > count[1]]:
         raise InputError(
-            f"{path} has {len(empty)} counts between two numbers that no count is between; give the lower one first",
+            f"{path} has {many(len(empty), 'range')} of counts with the higher number first; write the lower one "
+            f"first, such as 2-4",
             ", ".join(f"{low}-{high}" for low, high in empty[:MOST_QUOTED]),
         )
     if sum(counts) > MAX_TOTAL or any(end > MAX_TOTAL for count in listed.counts for end in _ends(count)):
@@ -433,16 +442,17 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
         place = {category: code for code, category in enumerate(own)}
         if unknown := named - set(place):
             raise InputError(
-                f"{path}: {len(unknown)} categories of {name!r} are not among those it names; publish it again"
+                f"{path} has {many(len(unknown), 'category')} of {name!r} that its list of categories lacks; "
+                f"publish it again"
             )
         variables.append(Variable(name, own))
         columns.append(np.array([place[text] for text in texts], np.int64))
     schema = Schema(tuple(variables))
     codes = np.stack(columns, axis=1)
     if len(schema.keys.distinct(codes.astype(np.uint16))[0]) < len(codes):
-        raise InputError(f"{path} lists a cell twice; name a table that has each once")
+        raise InputError(f"{path} lists a cell twice; correct the file")
     if listed.base and (is_suppressed.any() or any(count % listed.base for count in counts)):
-        raise InputError(f"{path} has counts that are no multiples of {listed.base}; publish it again")
+        raise InputError(f"{path} has counts that are not multiples of {listed.base}; publish it again")
     table, suppressed = Table.of(schema, codes, np.array(counts, np.int64)), codes[is_suppressed].astype(np.uint16)
     found = Published(str(path), table, set(names) <= set(categories), suppressed, listed.base)
     sums = tuple(_sums(path, names, schema, rows, listed.counts, total))
@@ -538,7 +548,7 @@ def _sums(
             continue
         of, place = by_names.setdefault(axes, {}), tuple(places[v][cell[v]] for v in axes)
         if place in of:
-            raise InputError(f"{path} lists a total twice; name a table that has each once")
+            raise InputError(f"{path} lists a total twice; correct the file")
         of[place] = count if isinstance(count, tuple) else (count, count)
     for axes, of in sorted(by_names.items()):
         # independent of the order of the lines
@@ -562,7 +572,7 @@ def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -
 
 
 def _reader(name: str) -> Callable[[Path], Listed] | None:
-    """The reader by suffix; None if the file is no table."""
+    """The reader by suffix; None if the file is not a table."""
     if _is_about(name):
         return None
     readers = {".csv": _csv, ".parquet": _parquet, ".json": _json_stat, ".jsonstat": _json_stat, ".px": read_px}
@@ -627,11 +637,11 @@ def _json(path: Path) -> Any:
 def _json_stat(path: Path) -> Listed:
     """JSON-stat 2.0. In a list each cell has a value; in an object a missing cell has no records.
 
-    A missing cell with the status of confidential ones is suppressed. One measure and one period are no variables.
+    A missing cell with the status of confidential ones is suppressed. One measure and one period are not variables.
     """
     content = _json(path)
     if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
-        raise ValueError("it is no dataset of JSON-stat 2.0")
+        raise ValueError("it is not a dataset of JSON-stat 2.0")
     names, sizes = content["id"], [int(size) for size in content["size"]]
     categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
     if [len(categories[name]) for name in names] != sizes:

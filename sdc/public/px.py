@@ -48,7 +48,7 @@ _CELL = re.compile(r'("[^"]*"|[^\s",;]+)[\s,;]*')
 
 
 def read_px(path: Path) -> Listed:
-    """Read a PX file; ValueError or KeyError if it is no PX file of counts, or a cell is no whole number.
+    """Read a PX file; ValueError or KeyError if it is not a PX file of counts, or a cell is not a whole number.
 
     With KEYS the cells that it does not list have no records.
     """
@@ -144,7 +144,7 @@ def whole_of(text: str) -> int:
     """A whole number in any notation: 12, 12.0 or 1.2e1; ValueError otherwise."""
     number = decimal_of(text)
     if number is None or number[1] < 0:
-        raise ValueError(f"{text} is no whole number")
+        raise ValueError(f"{text} is not a whole number")
     return int(number[0] * 10 ** number[1])
 
 

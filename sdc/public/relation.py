@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
 from sdc.config.file import faults_of, load_yaml
 from sdc.config.values import OTHERS
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, many
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.paths import checked_path
@@ -87,7 +87,7 @@ def relations_of(content: Any, source: str) -> tuple[EarlierConfig, ...]:
     except ValidationError as error:
         raise ConfigError(f"{source}: {faults_of(error, EarlierConfig)}") from error
     if any(one.key is not None for one in found):
-        raise ConfigError(f"{source}: a key is searched in the records, which only a build has; leave key out")
+        raise ConfigError(f"{source}: key is compared with the records, which only a build reads; leave key out")
     return found
 
 
@@ -124,12 +124,13 @@ def related(published: Published, relation: EarlierConfig, schema: Schema) -> Re
         if relation.total in schema.variables[variables[-1]].categories:
             raise InputError(
                 f"{published.source}: its rows of totals are marked by {relation.total!r}, which is a category of "
-                f"{name!r} elsewhere; call the two differently"
+                f"{name!r} elsewhere; rename one of the two"
             )
         codings.append(_coding(published, own, given, schema.variables[variables[-1]]))
     if len(set(variables)) < len(variables):
         raise InputError(
-            f"{published.source}: two of its variables {', '.join(names)} are one of the table; name each once"
+            f"{published.source}: two of its variables {', '.join(names)} are the same variable of the table; map "
+            f"each to its own"
         )
     where = {schema.index(name): _flags(published, schema, name, chosen) for name, chosen in relation.where.items()}
     return Related(published, tuple(variables), tuple(codings), where)
@@ -139,7 +140,8 @@ def _flags(published: Published, schema: Schema, name: str, chosen: Sequence[str
     categories = schema.variables[schema.index(name)].categories
     if unknown := set(chosen) - set(categories):
         raise InputError(
-            f"{published.source}: where names {len(unknown)} categories that {name!r} has not; name its own",
+            f"{published.source}: where names {many(len(unknown), 'category')} that {name!r} does not have; choose "
+            f"from its own",
             f"categories {sorted(unknown)}",
         )
     return np.isin(np.array(categories, object), list(chosen))
@@ -157,8 +159,8 @@ def _coding(published: Published, own: Variable, given: RelatedVariableConfig, f
             continue
         if unknown := set(values) - set(codes):
             raise InputError(
-                f"{published.source}: groups of {own.name!r} name {len(unknown)} categories that {finer.name!r} has "
-                "not; name those of the table",
+                f"{published.source}: groups of {own.name!r} name {many(len(unknown), 'category')} that "
+                f"{finer.name!r} does not have; choose from those of the table",
                 f"categories {sorted(unknown)}",
             )
         # a group outside the table has no records
@@ -168,12 +170,13 @@ def _coding(published: Published, own: Variable, given: RelatedVariableConfig, f
         found[found < 0] = places.setdefault(rest, len(places))
     if unplaced := int((found < 0).sum()):
         raise InputError(
-            f"{published.source}: {unplaced} categories of {finer.name!r} are in no group of {own.name!r}; name them "
-            'in one, or give a group "*"'
+            f"{published.source}: {many(unplaced, 'category')} of {finer.name!r} in no group of {own.name!r}; list "
+            'each in one, or give a group "*"'
         )
     if unknown := set(place) - set(groups):
         raise InputError(
-            f"{published.source}: {len(unknown)} categories of {own.name!r} have no group; name what is in each"
+            f"{published.source}: {many(len(unknown), 'category')} of {own.name!r} without a group; list the "
+            f"categories of each group"
         )
     return found
 
@@ -184,8 +187,8 @@ def _same(published: Published, own: Variable, finer: Variable, place: Mapping[s
     lacking = set(finer.categories) - set(own.categories)
     if len(others) == len(lacking) and {*map(_folded, others)} == {*map(_folded, lacking)} and others:
         raise InputError(
-            f"{published.source}: {len(others)} categories of {own.name!r} differ from those elsewhere by case or "
-            "spaces alone; write them the same, or give by groups those within each",
+            f"{published.source}: {many(len(others), 'category')} of {own.name!r} written in another case or with "
+            f"other spaces than elsewhere; write them the same, or give by groups those within each",
             f"categories {sorted(others)}",
         )
     if others or (lacking and published.is_whole):

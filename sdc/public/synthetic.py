@@ -116,24 +116,24 @@ def synthesize(
     if draws < 1:
         raise InputError(f"draws = {draws}; give at least 1")
     if seed < 0:
-        raise InputError(f"seed = {seed}; give at least 0")
+        raise InputError(f"seed = {seed}; give a whole number of at least 0")
     tables = read_all(sources, relations)
     for published, _ in tables:
         _require_exact(published)
     schema, known = related_tables(tables)
     if foreign := next((one for one in known if one.where), None):
-        raise InputError(f"{foreign.published.label} is of some of the records alone; leave it out")
+        raise InputError(f"{foreign.published.label} has only some of the records; leave it out")
     levelled, elements = levelled_tables(schema, known)
     release = Release.of(elements)
     start = _first(schema, levelled, known, elements, release)
     if not start.total:
-        raise InputError("the tables have no record; there is nothing to draw")
+        raise InputError("the tables have no records, so nothing can be drawn; give tables with counts above 0")
     knowledge = Knowledge.of(start, release, NO_ZEROS, NO_FACTS)
     is_exact = decompose(release, len(levelled)) is not None
     if not is_exact and levelled.cells > MAX_CELLS:
         raise InputError(
-            f"the tables have {levelled.cells:,} cells together, and a chain walks in at most {MAX_CELLS:,}; give "
-            "fewer variables, or a decomposable release"
+            f"the tables have {levelled.cells:,} cells together, and a chain takes at most {MAX_CELLS:,}; give "
+            f"fewer variables, or a decomposable release"
         )
     try:
         exact = Draws(start, knowledge) if is_exact else None
@@ -181,7 +181,7 @@ def _require_agreement(drawn: Table, known: Sequence[Related]) -> None:
         published = one.published.table
         own = Table.of(published.schema, one.codes(drawn.codes), drawn.counts)
         if own != published:
-            raise RuntimeError(f"a synthetic table differs from {one.published.label}; this is a bug in sdc")
+            raise RuntimeError(f"a synthetic table differs from {one.published.label}; this is a bug in sdc: report it")
 
 
 def write_synthetic(

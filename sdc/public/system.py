@@ -76,7 +76,8 @@ class System:
             found = IntegerSystem(np.zeros_like(self.upper), self.upper, self.equations).solution()
         except UndecidedError as error:
             raise InputError(
-                "no counts were found that agree with all tables, and none excluded; check fewer tables at once"
+                "the solver found no counts that agree with all tables, and no proof that there are none; check "
+                "fewer tables at once"
             ) from error
         if found is None:
             raise InconsistentError("no counts agree with all of them, though every two agree on what both count")
@@ -110,7 +111,7 @@ def _candidates(schema: Schema, tables: Sequence[Related]) -> npt.NDArray[np.uin
             cells = cells[_possible(tables[t], cells)]
             waiting.remove(t)
     if lacking := set(range(len(schema))) - known:
-        raise InputError(f"no table has {schema.names[min(lacking)]!r}; leave it out")
+        raise InputError(f"no table has the variable {schema.names[min(lacking)]!r}; leave it out")
     order = np.lexsort(cells.T[::-1])
     return cells[order]
 

@@ -81,7 +81,7 @@ class SigningKey:
             raise ConfigError(f"{setting} is encrypted; name a key without a password") from error
         except (ValueError, UnsupportedAlgorithm) as error:
             raise ConfigError(
-                f"{setting} is no private key; make one with openssl genpkey -algorithm ed25519"
+                f"{setting} is not a private key; make one with openssl genpkey -algorithm ed25519"
             ) from error
         if not isinstance(key, Ed25519PrivateKey):
             raise ConfigError(f"{setting} is of another kind; make one with openssl genpkey -algorithm ed25519")

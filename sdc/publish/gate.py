@@ -130,8 +130,8 @@ def clear(
     are_protected = all(one.is_suppressed or one.is_rounded(table) for one in parts.tables)
     if not are_protected or not certificate.release.contains(parts.beside):
         raise ReleaseError(
-            "a suppressed table has an interval that neither suppression nor rounding gives, or is beside what is not "
-            "released; run again"
+            "a suppressed table has an interval that neither suppression nor rounding gives, or a margin that is "
+            "not released; run again"
         )
     knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts), known.listed)
     # only what the certificate proves now counts, not earlier results
@@ -148,7 +148,7 @@ def clear(
     limit = criteria.get(PosteriorLimit)
     likely = None if limit is None else limit.judge(table, knowledge, table.at_risk(criteria.small_count))
     if likely is not None and not likely.is_kept:
-        raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
+        raise NotReleasableError(f"the release breaks the posterior limit: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criteria, *weighted)
     return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals, parts, hidden)
 
@@ -192,8 +192,8 @@ def _totals(
     good = certificate.pairs.feasible(table, weights, replace(knowledge, totals=public))
     if not good.all() or (certificate.totals and not is_wide_enough(table, criteria, certificate.pairs)):
         raise NotReleasableError(
-            "the weighted totals are not shown to be safe beside the counts; nothing is published, run again or take "
-            "table.weight off the config"
+            "the weighted totals are not shown to be safe beside the counts; nothing is published, run again, or "
+            "remove table.weight from the config"
         )
     truth = Table(table.schema, table.codes, weights.totals)
     of = {t: public.shown(truth.marginal(t).counts) // UNIT for t in public.of if t}

@@ -16,7 +16,7 @@ import numpy as np
 
 from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError, RunFolderError
+from sdc.model.errors import ReleaseError, RunFolderError, many
 from sdc.model.labels import Labels
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
@@ -210,7 +210,8 @@ def _refuse_formulas(variables: Iterable[Variable], labels: Labels) -> None:
     for variable in variables:
         if found := [category for category in variable.categories if is_formula(category)]:
             raise ReleaseError(
-                f"{len(found)} categories of {variable.name!r} would be run as formulas by a spreadsheet; recode them, "
+                f"a spreadsheet would run {many(len(found), 'category')} of {variable.name!r} as formulas; recode "
+                f"them, "
                 f"{advice}",
                 f"categories {found}",
             )

@@ -142,7 +142,7 @@ class Chain:
     def _opened(self) -> dict[str, Any]:
         first = self.entries(limit=1)
         if not first or first[0].kind != OPENED or not isinstance(first[0].body.get("about"), dict):
-            raise ChainError(f"{self.called} does not begin with the table that it records; name another")
+            raise ChainError(f"{self.called} does not begin with the table that it records; name another history")
         return first[0].body
 
     def head(self) -> int:
@@ -179,7 +179,7 @@ class Chain:
         except ValueError:
             content = None
         if not isinstance(content, dict):
-            raise ChainError(f"entry {seq} of {self.called} is corrupt: its body is no JSON object")
+            raise ChainError(f"entry {seq} of {self.called} is corrupt: its body is not a JSON object")
         return Entry(seq, kind, at, who, subject, content, *hashes)
 
     @contextmanager

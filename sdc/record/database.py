@@ -132,7 +132,7 @@ class Database:
 def error_for(called: str, code: str) -> ChainError:
     """The error for a code of the database; ChainAwayError for a temporary one."""
     if code in _CORRUPT:
-        return ChainError(f"{called} is no SQLite database, or corrupt; take its last good copy, or name another")
+        return ChainError(f"{called} is not an SQLite database, or corrupt; take its last good copy, or name another")
     why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
     is_wrong = code.startswith("28")
     remedy = (
@@ -211,7 +211,7 @@ class _SqliteFile:
         if self._use is Use.READ and not self._path.exists():
             raise NoChainError(f"there is no history {self.name}; name the file of one that a server has begun")
         if self._path.exists() and not self._path.is_file():
-            raise ChainError(f"{self._called} is no plain file; name another")
+            raise ChainError(f"{self._called} is not a plain file; name another")
         if not self._path.parent.is_dir():
             raise ChainError(f"{self._called} cannot be made, its folder is not there; make that first")
         if self._use is not Use.READ and (problem := written_by_others(self._path)):

@@ -201,7 +201,7 @@ def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None
     """
     path = checked_path(file)
     if old is not None and not new:
-        raise InputError(f"{old} is copied into a new ledger; say that {path} is new")
+        raise InputError(f"{old} is copied into a new ledger; add --new for {path}")
     if new:
         new_ledger(path, None if old is None else checked_path(old))
     return read_ledger(path)
@@ -218,14 +218,14 @@ def new_ledger(path: Path, old: Path | None = None) -> None:
     key, unfinished = _key_file(path), path.with_name(f".{path.name}.unfinished")
     for file in (path, key):
         if file.exists():
-            raise InputError(f"{file} is there already; name another ledger, or go on with it")
+            raise InputError(f"{file} exists already; name another ledger, or use this one")
     entries, secret = list[Entry](), secrets.token_bytes(32)
     if old is not None:
         with _opened(old) as chain:
             entries, secret = chain.entries(), _key(old)[0]
             if _ledger(old, entries, chain.key, secret).sealed:
                 # two copies that both continue would not see each other's entries
-                raise InputError(f"the ledger {old} is of this version; go on with it, and copy none")
+                raise InputError(f"the ledger {old} already has this version's format; use it as it is")
     try:
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as into:
             into.write(f"{SEALED}{secret.hex()}\n")
@@ -356,7 +356,7 @@ def _require_once(path: Path, entries: Sequence[Publication]) -> None:
     for entry in entries:
         if first.setdefault((entry.table, entry.build), entry.number) != entry.number:
             raise InputError(
-                f"the ledger {path} names one publication twice, as entries {first[entry.table, entry.build]} and "
+                f"the ledger {path} lists one publication twice, as entries {first[entry.table, entry.build]} and "
                 f"{entry.number}; take its last good copy"
             )
 
@@ -374,7 +374,7 @@ def _key(path: Path) -> tuple[bytes, bool]:
     except OSError as error:
         raise AbsentError(f"the key {file} of the ledger cannot be read: {error}; put it back") from error
     except ValueError as error:
-        raise InputError(f"the key {file} of the ledger is none: {error}; put it back") from error
+        raise InputError(f"the key {file} of the ledger is not a key: {error}; restore it") from error
     if len(key) != 32:
         raise InputError(f"the key {file} of the ledger has {len(key)} bytes, not 32; put it back")
     return key, text.startswith(SEALED)

@@ -13,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.page_templates import page_templates
@@ -61,7 +61,9 @@ def drawn(result: Any, **settings: Any) -> Figure:
 def of_widths(widths: CriticalWidths, *, min_width: int, release: Any = None) -> Figure:
     """The query space, coloured by the required width; with a release what is not in it is crossed."""
     if min_width < 1 or not len(widths):
-        raise InputError(f"min_width = {min_width} of {len(widths)} critical widths; give at least 1 of each")
+        raise InputError(
+            f"min_width = {min_width}, with {many(len(widths), 'critical width')}; both must be at least 1"
+        )
     schema, rows = widths.names, figures.levels(widths, widths.names)
     dangerous = figures.ByDimension.of(rows, schema)
     scale = Scale.of(min_width, int(widths.widths.max()))

@@ -59,9 +59,9 @@ def criteria_of(given: Criteria | None, asked: Mapping[str, Any]) -> Criteria:
     """Those given, or what the keywords come to; InputError for both, for neither, and for other keywords."""
     require_names(asked, tuple(CriteriaKeywords.__annotations__), "criteria")
     if given is not None and asked:
-        raise InputError(f"criteria are given, and {', '.join(asked)} too; leave one out")
+        raise InputError(f"criteria are given, and {', '.join(asked)} too; give only one of the two")
     if given is None and "min_width" not in asked:
-        raise InputError("nothing says how wide bounds must stay; give min_width, or what sdc.criteria gives")
+        raise InputError("min_width is missing; give it, or the result of sdc.criteria as criteria")
     return given or criteria(**asked)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from sdc.model.documents import InDocuments, sparse
+from sdc.model.errors import many
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import Sharpness
@@ -107,7 +108,7 @@ class Assessment(Named):
         low, high = self.min_width
         return (
             f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "
-            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided{self._beside}"
+            f"required, {many(self.at_risk_cells, 'at-risk cell')}, {self.undecided_cells:,} undecided{self._beside}"
         )
 
     @property

@@ -115,7 +115,7 @@ def of_config(risk: Any) -> Iterator[Criterion]:
 def of_settings(settings: Mapping[str, Any]) -> Iterator[Criterion]:
     """Those that arguments of Python give, None for none. InputError for an unknown name."""
     if unknown := sorted(settings.keys() - _REGISTERED.keys()):
-        raise InputError(f"{unknown[0]!r} is no criterion; choose from {', '.join(_REGISTERED)}")
+        raise InputError(f"{unknown[0]!r} is not a criterion; choose from {', '.join(_REGISTERED)}")
     for kind in registered():
         if (given := settings.get(kind.key)) is not None:
             yield kind.read(given)

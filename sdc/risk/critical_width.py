@@ -115,7 +115,7 @@ class CriticalWidths(Drawn):
     @property
     def headline(self) -> str:
         reaching = f" that reach {self.floor}" if self.floor else ""
-        return f"Critical widths of {len(self):,} sub-tables{reaching}, in records"
+        return f"Critical widths of {many(len(self), 'sub-table')}{reaching}, in records"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Labels of the sub-tables, and their critical widths."""

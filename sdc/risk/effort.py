@@ -29,9 +29,7 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("seconds_per_cell", "seconds"):
             if not getattr(self, name) > 0:
-                raise InputError(
-                    f"budget {name} is {getattr(self, name)}; give more than 0 seconds, or nothing is proven"
-                )
+                raise InputError(f"budget {name} is {getattr(self, name)}; give more than 0 seconds")
 
     @property
     def steps_per_cell(self) -> int:

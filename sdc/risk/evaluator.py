@@ -377,7 +377,9 @@ class RiskEvaluator:
         # what is found is believed no more than a certificate: each difference is checked in integers here
         pool = evaluation.pool.learnt(found.proof, known)
         if not np.array_equal(Support(known, pool).inner, found.bounds.inner):
-            raise ReleaseError("inner ends of sharp bounds are not those that their tables show; report it")
+            raise ReleaseError(
+                "inner ends of sharp bounds are not those that their tables show; this is a bug in sdc: report it"
+            )
         by = found.by()
         answer = self.criteria.rejudged(evaluation, found.bounds, pool)
         sharp = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))

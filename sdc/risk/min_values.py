@@ -177,7 +177,9 @@ class _Listed:
         table, truth = self._component.frame.table, self._tables.equations.truth.copy()
         truth[block.cells] = found[0]
         if not self._tables.equations.holds(truth):
-            raise RuntimeError("the search returned a table that does not agree with what is known")
+            raise RuntimeError(
+                "the search returned a table that does not agree with what is known; this is a bug in sdc: report it"
+            )
         self._component.add(Differences.between(table, [truth]))
         return False
 

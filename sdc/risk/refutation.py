@@ -76,7 +76,7 @@ class Refutation:
         return Witness(self.cell, self.count, self.bounds, (self.count, self.count), METHOD)
 
     def holds(self, table: Table, zeros: StructuralZeros) -> bool:
-        """Whether all that it says is so, worked out again; of what is no refutation of this table it is not."""
+        """Whether all that it says is so, worked out again; of what is not a refutation of this table it is not."""
         try:
             count = int(table.count_at(np.array([self.cell], np.int64))[0])
             low, high = self._shown(table, zeros if self.with_zeros else NO_ZEROS)

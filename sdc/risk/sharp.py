@@ -24,7 +24,7 @@ from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.proof import Proof
 from sdc.feasible.witness_pool import AtRisk, CellRows, WitnessPool
 from sdc.model.cell_bounds import CellBounds, Intervals, end_columns
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.named import Named
@@ -77,7 +77,7 @@ class SharpBounds(Named):
 
     @property
     def headline(self) -> str:
-        return f"Bounds of {len(self.bounds):,} cells, {int(self.bounds.exact.sum()):,} of them sharp"
+        return f"Bounds of {many(len(self.bounds), 'cell')}, {int(self.bounds.exact.sum()):,} of them sharp"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells with their bounds, and the method that gave each end."""
@@ -179,7 +179,7 @@ def sharp_bounds(
     not fit the table; ReleaseError for knowledge of another table.
     """
     if not seconds > 0:
-        raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
+        raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0")
     knowledge.check_is_of(table)
     search = _SharpSearch(table, knowledge, _different(table, cells), start, proof, cells_per_slice)
     search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))

@@ -78,7 +78,7 @@ class Best:
 class ChainState:
     """Where a chain is, its generator included: going on from here is never having stopped.
 
-    value     of the graph; kept from move to move, so with weights that are no integers it is rounded
+    value     of the graph; kept from move to move, so with weights that are not integers it is rounded
     random    state of the generator (splitmix64)
     step      proposals made, each of which is a step
     accepted  how many of them changed the graph
@@ -188,7 +188,8 @@ def _checked(start: DecomposableGraph | None, known: Knowledge, constraints: Con
 def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> DecomposableGraph:
     if len(start) != len(schema):
         raise InputError(
-            f"the start graph has {len(start)} variables, the table {len(schema)}; give one on the table's"
+            f"the start graph has {len(start)} variables, the table {len(schema)}; give a graph on the variables of "
+            f"the table"
         )
     if not start.release.contains(needed):
         apart = next(t for t in needed.frontier if t not in start.release)

@@ -249,8 +249,8 @@ class ReleaseSearch:
         """InputError where chains, which look at small cells alone, would have none."""
         if method == "decomposable" and not self._has_risks:
             raise InputError(
-                "no cell is at risk, and not everything may go out all the same: a decomposable release is sought by "
-                "its small cells; choose the method ordered"
+                "no cell is at risk, but other rules exclude some sub-tables, and a decomposable release is "
+                "searched by its at-risk cells; choose the method ordered"
             )
 
     def _required(self, method: str) -> Required | None:

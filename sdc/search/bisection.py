@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdc.model import subtable as st
-from sdc.model.errors import NothingReleasableError
+from sdc.model.errors import NothingReleasableError, many
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.risk.criteria import Evaluation
@@ -57,7 +57,8 @@ class BisectionSearch(OrderedSearch):
     def _nothing(self, first: SubTable, left: int) -> NothingReleasableError:
         if left:
             return NothingReleasableError(
-                f"the search was ended early after {len(self._steps)} questions, before a prefix of the list was "
+                f"the search was ended early after {many(len(self._steps), 'question')}, before a prefix of the "
+                f"list was "
                 "proven; give it more time"
             )
         name = st.label(first, self.evaluator.table.schema)

@@ -138,9 +138,7 @@ def _protect(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
     for section in release.protect:
         for view in named("protect", section.of if isinstance(section.of, tuple) else (section.of,), schema):
             if view in found:
-                raise InputError(
-                    f"protect names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
-                )
+                raise InputError(f"protect names {st.label(view, schema)} in two sections; keep it in one")
             found[view] = ProtectionRequest.of(view, section, schema)
     return tuple(found.values())
 

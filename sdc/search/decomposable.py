@@ -11,7 +11,7 @@ from sdc.config.release import AnnealingConfig
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criteria import Evaluation
@@ -97,7 +97,9 @@ class DecomposableSearch:
     def __post_init__(self) -> None:
         variables = len(self.evaluator.table.schema)
         if self.weights is not None and len(self.weights.variables) != variables:
-            raise InputError(f"{len(self.weights.variables)} weights for {variables} variables; give one to each")
+            raise InputError(
+                f"{many(len(self.weights.variables), 'weight')} for {many(variables, 'variable')}; give one for each"
+            )
 
     def run(self, resume: SearchState | None = None) -> DecomposableRelease:
         """The best release of all chains, assessed by the criterion.
@@ -116,7 +118,7 @@ class DecomposableSearch:
         best = max((chain.best for chain in state.chains), key=lambda found: found.rank)
         evaluation = self.evaluator.evaluate(best.graph.release)
         if evaluation.verdict is not Verdict.SAFE:
-            raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
+            raise RuntimeError("a chain left the releases that satisfy the criterion; this is a bug in sdc: report it")
         schema, value = self.evaluator.table.schema, best.value
         if not schema.levels.is_flat:  # to the chains a level is a variable of its own
             value = self.value(evaluation.release)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, ReleaseError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Drawn, Tabular, html_rows, named_cells
 from sdc.model.release import Release
@@ -155,7 +155,9 @@ class Found(Drawn, Tabular):
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Every sub-table that is released, whether it is of the frontier, and how it is published."""
         if self.sub_tables > MOST_SUB_TABLES:
-            raise InputError(f"{self.sub_tables:,} sub-tables are not listed; `frontier` has the largest of them")
+            raise InputError(
+                f"{many(self.sub_tables, 'sub-table')}: too many to list; `frontier` has the largest of them"
+            )
         elements = [view for view in self.release.views(schema) if view]
         how = ["exact"] * len(elements) + ["rounded" if part.base else "suppressed" for part in self.protected]
         largest = {*self.release.frontier}

@@ -49,7 +49,7 @@ class Grown:
         """What `kept` gave; LookupError, TypeError or ValueError where it is something else."""
         steps, refutations = (unpacked(kind, arrays, name, schema) for name, kind in _DOCUMENTS.items())
         if steps is None or refutations is None:
-            raise ValueError("steps or refutations are damaged")
+            raise ValueError("steps or refutations are corrupt")
         release = Release.of(arrays["release"].tolist())
         return Grown(release, Proof(tuple(_parts(arrays)), ()), steps, refutations=refutations)
 

@@ -95,5 +95,5 @@ def evaluated(search: OrderedSearch, grown: Grown) -> Evaluation:
         search.on_step(step)
     evaluation = grown.evaluation(search.evaluator.anew())
     if evaluation is None:
-        raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
+        raise RuntimeError("a worker's release is not proven by what it sent; this is a bug in sdc: report it")
     return evaluation

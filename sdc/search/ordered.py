@@ -17,7 +17,7 @@ from sdc.config.capabilities import require_together
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model import subtable as st
-from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.errors import NothingReleasableError, ReleaseError, many
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -488,7 +488,8 @@ def _unproven_before(evaluator: RiskEvaluator, evaluation: Evaluation) -> Nothin
             )
     else:
         reason = (
-            f"no proof was found that {answer.open_cells} cells keep the minimum width {evaluator.criteria.floor}; "
+            f"no proof was found that {many(answer.open_cells, 'cell')} keep the minimum width "
+            f"{evaluator.criteria.floor}; "
             "raise release.seconds, or ask for a smaller width"
         )
     return NothingReleasableError(

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from sdc.search.ordered import OrderedRelease
     from sdc.search.required import Required
 
-NOTHING_ELSE = "What is required was asked for, and nothing else."
+NOTHING_ELSE = "Only the required sub-tables were requested."
 
 
 def cut(search: OrderedSearch) -> str:
     """What to say where more sub-tables reach the width than were listed."""
     said = search.widths.cut(search.evaluator.criteria.floor)
-    return f"{said}; the search asked about none of the others." if said else ""
+    return f"{said}; the search evaluated none of the others." if said else ""
 
 
 def share_of_best(method: str, utility: float, bound: float) -> str:
@@ -87,21 +87,18 @@ def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:
     if found.is_ended:
         more = f", {outlook(steps)}" if steps and steps[-1].left else ""
         return (
-            f"The search was ended early after {questions(steps)}: {unasked} sub-tables were left that nobody asked "
-            f"about{more}; more time may release more."
+            f"The search was ended early after {questions(steps)}: {many(unasked, 'sub-table')} not "
+            f"evaluated{more}; more time may release more."
         )
     most = search.constraints.questions_for(len(search.evaluator.pool.at_risk))
-    return (
-        f"After {most} questions {unasked} sub-tables were left that nobody asked about; more questions may release "
-        "more."
-    )
+    return f"After {most} questions {many(unasked, 'sub-table')} not evaluated; more questions may release more."
 
 
 def of_prefixes(found: OrderedRelease) -> str:
     """What to say of a bisection that was ended early."""
     return (
-        f"The bisection was ended early after {questions(found.steps)}: of {found.unasked} longer prefixes nobody "
-        "knows whether they may go out."
+        f"The bisection was ended early after {questions(found.steps)}: longer prefixes were not evaluated "
+        f"({found.unasked})."
     )
 
 

@@ -115,7 +115,7 @@ class SimulatableSearch:
             (low, high), likely, broken = evaluation.margin, evaluation.assessment.likely, evaluation.assessment.broken
             by_width = f"min width {low} to {high}, required {self.evaluator.criteria.floor}"
             raise NothingReleasableError(
-                f"the release that grew, of {released.sub_tables(table.schema)} sub-tables, breaks the criterion in "
+                f"the release found, of {released.sub_tables(table.schema)} sub-tables, breaks the criterion in "
                 f"the true table ({broken.text if broken else by_width}"
                 f"{'; ' + likely.text if likely else ''}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
@@ -126,8 +126,8 @@ class SimulatableSearch:
         self.evaluator.criteria.require_total(table)
         if len(table.schema) > MAX_VARIABLES:
             raise InputError(
-                f"the table has {len(table.schema)} variables, and the method simulatable looks at all sub-tables of "
-                f"at most {MAX_VARIABLES}; choose fewer variables, or the method ordered"
+                f"the table has {len(table.schema)} variables, and the method simulatable evaluates all sub-tables "
+                f"of at most {MAX_VARIABLES}; choose fewer variables, or the method ordered"
             )
         if self.evaluator.known.zeros:
             require_together("simulatable", ZEROS)
@@ -142,7 +142,7 @@ class SimulatableSearch:
         if lacking and not self.constraints.best_subset:
             names = ", ".join(st.label(t, self.evaluator.table.schema) for t in lacking)
             raise NothingReleasableError(
-                f"the required {names} cannot be added by decisions that tell nothing: too many draws break the "
+                f"the required {names} cannot be added by decisions that reveal nothing: too many draws break the "
                 "criterion with it, or the release would not stay decomposable; require less, allow a larger share, "
                 "set release.on_conflict to drop, or choose the method ordered"
             )

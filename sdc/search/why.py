@@ -115,8 +115,8 @@ class Reason(Named):
             return f"{asked} public with counts that are suppressed, which all look alike, or rounded."
         can_be_had = "; ".join(map(called, self.parts))
         return (
-            f"{asked} not public: before a table goes out it is checked what all public tables together tell of small "
-            f"groups. {f'Of it there is: {can_be_had}' if self.parts else 'No part of it is public but the total'}."
+            f"{asked} not public: before publication it is checked what all public tables together reveal about "
+            f"small groups. {f'Its public parts: {can_be_had}' if self.parts else 'Only its total is public'}."
         )
 
     def proof(self, schema: Schema) -> str:

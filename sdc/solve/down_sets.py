@@ -62,6 +62,6 @@ class DownSets:
         self._model.clear_hints()  # type: ignore[no-untyped-call]
         for number, has in enumerate(self._has):
             self._model.add_hint(has, number in members)
-        # the bound is of a relaxation in floating point: a whole number that is only just below it is no proof
+        # the bound is of a relaxation in floating point: a whole number that is only just below it is not a proof
         bound = int(solver.best_objective_bound + 1 - 1e-6)
         return BestDownSet(members, sum(self._values[member] for member in members), bound)

@@ -243,7 +243,9 @@ class IntegerSystem:
         for count, variable in self._free.items():
             found[count] = solver.value(variable)
         if not self._is_solved_by(found):
-            raise RuntimeError("the solver returned counts that do not agree with what is known")
+            raise RuntimeError(
+                "the solver returned counts that do not agree with what is known; this is a bug in sdc: report it"
+            )
         return found
 
     def _is_solved_by(self, counts: Counts) -> bool:

@@ -231,7 +231,7 @@ def attack(
         found = attack_on(read_all([release], relations_given(relations)), range(seeds), method)
         return found if right is None else replace(found, right=right(found)).named_by(found.schema)
     if not isinstance(truth, Table) or relations is not None:
-        raise InputError("public facts have no counts of their own; give the table as truth, and no relations")
+        raise InputError("public facts do not contain the table; give the table as truth, and no relations")
     known = known_of(truth, release)
     found = attack_on_public(truth, known, seeds)
     small = 2 if small_count is None else small_count
@@ -244,13 +244,13 @@ def attack_on_public(table: Table, known: Knowledge, seeds: int) -> Attack:
     """Attack all public facts of a table; InputError if only the total is public."""
     method, tables = _reconstruction(seeds), [*public_tables(table, known)]
     if not tables:
-        raise InputError("nothing but the total is public; there is nothing to guess from")
+        raise InputError("only the total is public, so nothing can be guessed; name a release with sub-tables")
     return attack_on(tables, range(seeds), method)
 
 
 def _reconstruction(seeds: int) -> ReconstructionMethod:
     if not 0 <= seeds <= MOST_SEEDS:
-        raise InputError(f"seeds = {seeds}; give how many starts the reconstruction has, from 0 to {MOST_SEEDS}")
+        raise InputError(f"seeds = {seeds}; give the number of starts of the reconstruction, from 0 to {MOST_SEEDS}")
     method = mixture.Mixture()
     if seeds:
         method.require()

@@ -16,7 +16,7 @@ from sdc.deadline import NEVER, Deadline
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError, InputError, NotReleasableError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -188,8 +188,8 @@ class SearchSettings:
             if (edition := editions.get(frozenset(st.names(request.view, known.schema)))) is not None:
                 lacking = "; its codes differ; write them as the table does" if not request.again else ""
                 yield (
-                    f"previous_pattern: {st.label(request.view, known.schema)} has {len(request.again)} of the "
-                    f"{len(edition.suppressed)} cells that the earlier edition suppresses{lacking}"
+                    f"previous_pattern: {st.label(request.view, known.schema)} has {len(request.again)} of "
+                    f"{many(len(edition.suppressed), 'cell')} that the earlier edition suppresses{lacking}"
                 )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sdc.config.build import BuildConfig
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, RunFolderError
+from sdc.model.errors import InputError, RunFolderError, many
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named
 from sdc.model.release import Release
@@ -82,7 +82,7 @@ class Built(Named):
 
     @property
     def headline(self) -> str:
-        return f"Build of {self.sub_tables:,} sub-tables and the grand total; to publish: {self.to_publish}"
+        return f"Build of {many(self.sub_tables, 'sub-table')} and the grand total; to publish: {self.to_publish}"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
         """Return the frontier: labels and numbers of variables."""
@@ -159,7 +159,7 @@ def _require_finished(run: Run) -> None:
     if run.state == "unreadable":
         run.folder.manifest()
     if run.state == "running":
-        raise RunFolderError(f"{path} is at work; explore it when sdc status says that it is finished")
+        raise RunFolderError(f"{path} is still running; explore it when sdc status shows that it is finished")
     if run.state == "damaged":
         gone = ", ".join(name for name in run.planned if name not in {record.name for record in run.stages})
         raise RunFolderError(f"{path} has lost its {gone}; run the build again")
@@ -194,7 +194,7 @@ class Comparison(Named):
     @property
     def headline(self) -> str:
         before, after = self.release
-        return f"{before:,} sub-tables, then {after:,}; {len(self.config):,} keys of the config differ"
+        return f"{many(before, 'sub-table')}, then {after:,}; config: {many(len(self.config), 'different key')}"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
         """Sub-tables that came and went, with why the run that has them not has them not."""
@@ -237,7 +237,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     Raises
     ------
     RunFolderError
-        Where one is no run, is corrupt, or has found nothing.
+        Where one is not a run, is corrupt, or has found nothing.
 
     Notes
     -----
@@ -263,7 +263,7 @@ def _opened(path: str | Path) -> ResolvedInput:
     require_run(run_at(Path(path)))
     source = ResolvedInput.open(str(path))
     if source.build is None or source.released is None:
-        raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")
+        raise RunFolderError(f"{path} is not a run that has found a release; name a run folder whose search has ended")
     return source
 
 

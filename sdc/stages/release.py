@@ -30,6 +30,7 @@ from sdc.model.errors import (
     RunFolderError,
     SdcError,
     TemporaryError,
+    many,
 )
 from sdc.model.labels import Labels
 from sdc.model.release import Release
@@ -371,7 +372,7 @@ class PublishedFolder:
         return str(self.folder)
 
     def __repr__(self) -> str:
-        return f"{len(self.tables):,} tables as {', '.join(self.formats)} in {self.folder}; {self.ledger}"
+        return f"{many(len(self.tables), 'table')} as {', '.join(self.formats)} in {self.folder}; {self.ledger}"
 
 
 def publish_found(

@@ -381,7 +381,7 @@ def refusals(
     if not is_alike[(tables == _dense(table)).all(axis=1)].any():
         raise RuntimeError(
             f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, but not the true "
-            "table; the release is of other settings, or this is a bug in sdc"
+            "table; check that its settings were not changed; if they were not, this is a bug in sdc: report it"
         )
     rows = table.at_risk(settings.criteria.small_count)
     places, counts = table.schema.keys.pack(table.codes[rows]), table.counts[rows]

@@ -229,7 +229,7 @@ class ResolvedInput:
         if given:
             return Release.of(st.parse(text, self.table.schema) for text in given)
         if self.released is None:
-            raise ConfigError(f"{self.name} is no run with a release; give --release, such as --release 'age*sex'")
+            raise ConfigError(f"{self.name} is not a run with a release; give --release, such as --release 'age*sex'")
         return self.released
 
     def assess(self, given: Sequence[str] | None, criteria: Criteria, executor: Executor) -> Assessment:
@@ -272,7 +272,10 @@ class ResolvedInput:
         assert self.build is not None
         (public, whole), view = self.besides, st.parse(sub_table, self.table.schema)
         if view in public.release:
-            raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
+            raise InputError(
+                f"{sub_table} is in the release unchanged, so nothing needs rounding; name a sub-table "
+                f"that is not released"
+            )
         criteria, effort = self.criteria(), Effort(self.budget)
         evaluator = RiskEvaluator(
             self.table, public, criteria, effort=effort, before=whole, witnesses=self.witnesses(public)

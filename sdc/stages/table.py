@@ -17,7 +17,7 @@ from sdc.events import WARNING, emit
 from sdc.intruder.decision import ReleaseRating, named_releases
 from sdc.intruder.summary import laws_of
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, many
 from sdc.model.extras import require_packages
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -210,9 +210,9 @@ def sweep(work: Work, into: Path) -> None:
     if parts is not None:
         if folder_digest(folder) != build.folder.records()[TABLE].output:  # workers must find it as it is now
             raise InputError(f"{folder} was changed since it was written; run again to count the table")
-        say(f"widths: the table does not fit a worker, so it is read in {len(parts.place.parts)} parts")
+        say(f"widths: the table does not fit a worker, so it is read in {many(len(parts.place.parts), 'part')}")
     widths = build.settings(work.executor).widths(table, memory, parts)
-    say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
+    say(f"widths: {many(len(widths), 'sub-table')} listed, {widths.visited} visited")
     if cut := widths.cut(build.listing.floor):
         say(f"widths: {cut}")
     write_widths(widths, table.schema, into)
@@ -266,7 +266,7 @@ def sweep_lines(facts: dict[str, Any]) -> Sequence[str]:
     cut = [] if facts["cut"] is None else [f"              {facts['cut']}"]
     return [
         f"table         {facts['records']:,} records of {facts['variables']} variables in {facts['cells']:,} cells, "
-        f"{facts['at_risk_cells']:,} of them at risk: at most {facts['small_count']} records",
+        f"{facts['at_risk_cells']:,} of them at risk: at most {many(facts['small_count'], 'record')}",
         f"sub-tables    {facts['sub_tables']:,} of {facts['all_sub_tables']:,} listed{listed}; "
         f"{facts['visited']:,} visited",
         *cut,

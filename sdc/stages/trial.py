@@ -204,7 +204,7 @@ def _run(build: Build, parent: Connection) -> None:
         record: StageRecord = part()
         parent.send(("end", record.name, record.seconds))
         if record.name == names.TABLE:
-            # kernels that a machine compiles once are no part of later stages
+            # kernels that a machine compiles once are not part of later stages
             limit, schema = build.criteria.get(PosteriorLimit), build.made.table.schema
             warm_first(config.release.method, limit, schema, lambda text: parent.send(("note", text)))
         return record

@@ -63,7 +63,7 @@ def verify_run(
     Raises
     ------
     RunFolderError
-        For what is no run folder, or has no certificate.
+        For what is not a run folder, or has no certificate.
     ConfigError
         Where the config file is not one.
 

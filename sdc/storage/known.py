@@ -16,7 +16,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.documents import corrupt, plain, typed
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -173,7 +173,7 @@ def _facts(documents: Sequence[_FactDocument], schema: Schema, path: Path, file:
         if one.between:
             cells, numbers = read_cells(path.with_name(name), _inside(one.view, schema), OF_KNOWN_CELLS)
             if len(cells) != one.between:
-                raise corrupt(path, f"{name} has {len(cells)} cells, {one.between} are claimed")
+                raise corrupt(path, f"{name} has {many(len(cells), 'cell')}, and its document states {one.between}")
             between = CellIntervals(cells, numbers[LOW], numbers[HIGH])
         found.append(Fact(one.view, one.universe, between, one.source))
     return tuple(found)

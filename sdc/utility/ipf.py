@@ -176,7 +176,7 @@ def _fit_possible(
 def possible_cells(
     schema: Schema, marginals: Marginals, variables: SubTable, zeros: StructuralZeros, max_bytes: int
 ) -> Codes:
-    """(n, variables) sorted cells in which all marginals are positive and that are no structural zero.
+    """(n, variables) sorted cells in which all marginals are positive and that are not structural zeros.
 
     Variables are added one by one, and cells that a marginal of the variables so far excludes are dropped: the product
     space is never built. InputError if the candidate cells need more than `max_bytes`.

@@ -139,7 +139,7 @@ def fit_model(
 
     known.check_is_of(table)
     if not table.total:
-        raise InputError("the table has no records; there is nothing to fit")
+        raise InputError("the table has no records, so nothing can be fitted; give a table with records")
     whole = known.with_facts(NO_FACTS)
     estimable, schema = Estimable(table, whole), table.schema
     if support != "possible":

@@ -262,7 +262,7 @@ def utility_of(
     found: Reconstruction | str
     try:
         if table.missing is not None:
-            raise InputError("counts of the table are missing, so no error is known")
+            raise InputError("the table has missing counts, so errors are unknown; give each cell its count")
         found = reconstruction(table, known, support=support, stop=stop, max_bytes=max_bytes)
     except InputError as error:
         found = str(error)

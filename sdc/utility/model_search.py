@@ -91,9 +91,9 @@ def search_models(table: Table, within: Release | None = None, *, most: int = 10
     InputError for a table without records, for less than one model, and for a variable outside the release.
     """
     if not table.total:
-        raise InputError("the table has no records; no model of it is better than another")
+        raise InputError("the table has no records, so models cannot be compared; give a table with records")
     if most < 1:
-        raise InputError(f"{most} models: give at least 1")
+        raise InputError(f"most = {most}; give at least 1 model")
     axes, schema = _of_axes(table), table.schema
     if within is not None:
         for axis in schema.axes:

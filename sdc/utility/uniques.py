@@ -10,7 +10,7 @@ import numpy as np
 
 from sdc.intruder.laws import generators_of
 from sdc.model.documents import picked, rows
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, beside, named_cells
@@ -170,15 +170,15 @@ def require_persons(table: Table, weights: RecordWeights) -> None:
     """InputError if a record alone in its cell represents less than one person."""
     if below := int((weights.totals[table.counts == 1] < UNIT).sum()):
         raise InputError(
-            f"{below} records that are alone in their cell have a weight below 1, and stand for less than themselves; "
-            "give weights by which a record stands for itself at least, or a fraction"
+            f"{many(below, 'record')} alone in a cell with a weight below 1, so less than one person; give weights "
+            f"of at least 1, or a fraction"
         )
 
 
 def _alone(table: Table) -> Counts:
     rows = np.flatnonzero(table.counts == 1)
     if not len(rows):
-        raise InputError("no cell has one record; there is no sample unique")
+        raise InputError("no cell has exactly one record, so there is no sample unique; nothing needs estimating")
     return rows
 
 
@@ -189,7 +189,7 @@ def _found(table: Table, alone: Values, matched: Values, expected: Values, *how:
 
 def _model(model: str, table: Table, known: Knowledge) -> tuple[Release, str]:
     if (name := model.strip()) == RELEASED and known.release == NOTHING:
-        raise InputError(f"nothing is released, and so there is no model {RELEASED}; choose {BEST}, or name a model")
+        raise InputError(f"nothing is released, so the model {RELEASED} does not exist; choose {BEST}, or name a model")
     if name == BEST:
         found = search_models(table, most=1)
         return found.release(table.schema), str(found.columns(table.schema)["model"][0])
@@ -199,7 +199,7 @@ def _model(model: str, table: Table, known: Knowledge) -> tuple[Release, str]:
 def _generators(text: str, schema: Schema) -> Release:
     named = generators_of(text, schema)
     if named is None:
-        raise InputError(f"model {text!r} is none; choose {BEST}, {RELEASED}, or a model such as [a,b][b,c]")
+        raise InputError(f"model {text!r} is unknown; choose {BEST}, {RELEASED}, or a model such as [a,b][b,c]")
     return Release.of(schema.levels.closed(sub_table) for sub_table in (*named, *(1 << axis for axis in schema.axes)))
 
 

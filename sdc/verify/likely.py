@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sdc import run_format as names
-from sdc.verify.core.levels import Array, SubTable
+from sdc.verify.core.levels import Array, SubTable, many
 from sdc.verify.core.proof import EvidenceFolder
 
 # (n,) marginal counts at the at-risk cells; number of cells that no clique separates from each
@@ -56,7 +56,10 @@ def check_limit(
         cheap = lost <= limit["max_loss"] * claims["cells"]
         evidence.holds((f"claims cost {lost:g}, more than {limit['max_loss']} a cell", claims_safe and not cheap))
     evidence.holds(
-        (f"{above} true counts are above {threshold}, more than {limit['max_above']} of all", claims_safe and not few),
+        (
+            f"above {threshold}: {many(above, 'true count')}, more than {limit['max_above']} of all",
+            claims_safe and not few,
+        ),
         (f"a true count is more probable than {most}", claims_safe and not unlikely),
     )
     claimed = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE).get("likely")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sdc.verify.core.levels import Array, keys_of
+from sdc.verify.core.levels import Array, keys_of, many
 from sdc.verify.core.proof import Claims, ComponentProof, EvidenceFolder
 
 MIN_VALUES = "min_values"  # under risk in a config
@@ -28,7 +28,7 @@ def check_values(evidence: EvidenceFolder, claims: Claims, rule: dict[str, Any],
     high = np.min([part.high for part in parts], axis=0)
     doubtful = (high - low + 1 < rule["least"]) | (rule["include_zero"] & (low > 0))
     short = sum(not _is_kept([p.values(k) for p in parts], between[k], rule) for k in np.flatnonzero(doubtful).tolist())
-    what = f"{short} at-risk cells are not shown to have {rule['least']} values"
+    what = f"not shown to have {rule['least']} values: {many(short, 'at-risk cell')}"
     evidence.holds((what + ", 0 among them" * rule["include_zero"], claims_safe and short))
     return short
 

@@ -106,7 +106,7 @@ def _errors(evidence: EvidenceFolder, claim: dict[str, Any], min_width: int) -> 
     if not is_it.any():
         return
     row, (low, high) = int(is_it.argmax()), claim["bounds"]
-    check(type(low) is int and type(high) is int, f"{claim[names.NAME]} has bounds that are no integers")
+    check(type(low) is int and type(high) is int, f"{claim[names.NAME]} has bounds that are not integers")
     count, wrong = int(evidence.small[row]), (f"it is wrong; {AGAIN}")
     yield f"{which} has the count {claim['count']}, it is {count}; {wrong}", claim["count"] != count
     yield (

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.core.levels import CORRUPT, Array, SubTable, size_of
+from sdc.verify.core.levels import CORRUPT, Array, SubTable, many, size_of
 from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.core.verdict import CHECKS, judge
 from sdc.verify.likely import check_limit
@@ -58,7 +58,7 @@ class Verification:
 def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Verification:
     """Check every claim of a run folder; UnreadableError if there is no run folder or certificate."""
     if not (folder / names.MANIFEST).is_file():
-        lacks = f"{folder} is no run folder: it has no {names.MANIFEST}"
+        lacks = f"{folder} is not a run folder: it has no {names.MANIFEST}"
         raise UnreadableError(f"{lacks}; name one that sdc run has made")
     evidence = EvidenceFolder(folder)
     try:
@@ -95,7 +95,7 @@ def verify_release(
         _check_published(evidence, claims, "what is to be published")
         found = judge(evidence, claims, small_count, min_width, rules, claims_safe=True)
         open_ = found.open_own_cells
-        evidence.holds((f"{open_} small cells of suppressed tables are not proven", open_))
+        evidence.holds((f"not proven: {many(open_, 'small cell')} of suppressed tables", open_))
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
         if (values := rules.get(MIN_VALUES)) is not None:
@@ -206,7 +206,10 @@ def _digest_of(folder: Path) -> tuple[str, list[str]]:
 def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
     known, claims, before = len(evidence.failures), evidence.claims(), evidence.before
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
-    say(f"verify: {cells} at-risk cells, {len(claims.parts)} components, {differences} differences")
+    say(
+        f"verify: {many(cells, 'at-risk cell')}, {many(len(claims.parts), 'component')}, "
+        f"{many(differences, 'difference')}"
+    )
     _check_same_run(evidence, claims, risk)
     _check_records(evidence)
     if len(evidence.failures) > known:
@@ -216,7 +219,7 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     verdict = judge(evidence, claims, risk["small_count"], risk["min_width"], risk, claims_safe or is_out)
     low, high, own = verdict.low, verdict.high, (verdict.own_cells, verdict.open_own_cells)
     narrow, notes = np.flatnonzero(verdict.is_narrow), list[str]()
-    say(f"verify: {cells - len(narrow)} cells are proven")
+    say(f"verify: {many(cells - len(narrow), 'cell')} proven")
     if risk["posterior"] is not None:
         above, meets_rules = check_limit(evidence, claims.release, risk["posterior"], claims_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
@@ -229,10 +232,10 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     meets_rules &= not is_broken
     _check_assessment(evidence, risk, _check_cells(evidence, low, high), meets_rules, len(narrow), own, few)
     if len(narrow) and is_out:
-        what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
+        what = f"released without proof for {many(len(narrow), 'cell')} (policy {risk['undecided']})"
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
     elif len(narrow):
-        notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
+        notes.append(f"not proven: {many(len(narrow), 'cell')}; nothing is released")
     if own[0]:
         notes.append(_of_parts(*own))
     if evidence.recorded_lists is None and evidence.listed and any(own):
@@ -281,9 +284,10 @@ def _check_records(evidence: EvidenceFolder) -> None:
     content = evidence.read_json(names.TABLE, names.BAD_RECORDS)
     aside, listed = content["set_aside"], sum(reason["records"] for reason in content["reasons"])
     evidence.holds(
-        (f"{evidence.path} sets {aside} records aside, with reasons for {listed}", aside != listed),
+        (f"{evidence.path} excludes {many(aside, 'record')}, with reasons for {listed}", aside != listed),
         (
-            f"{evidence.path} has {content['records']} records, {aside} set aside, the table has {evidence.total}",
+            f"{evidence.path} has {many(content['records'], 'record')}, {aside} excluded, the table has "
+            f"{evidence.total}",
             content["records"] - aside != evidence.total,
         ),
     )
@@ -309,7 +313,9 @@ def _check_cells(evidence: EvidenceFolder, low: Array, high: Array) -> dict[str,
     columns, where = evidence.read_columns(names.ASSESSMENT, names.CELLS), f"{names.ASSESSMENT}/{names.CELLS}"
     ends, cells = {end: numbers_of(columns[end], pa.int64()) for end in names.ENDS}, len(low)
     outer_low, inner_low, count, inner_high, outer_high = ends.values()
-    if not evidence.holds((f"{where} lists {len(count)} cells, the table has {cells} at risk", len(count) != cells)):
+    if not evidence.holds(
+        (f"{where} lists {many(len(count), 'cell')}, the table has {cells} at risk", len(count) != cells)
+    ):
         return None
     methods = () if claimed is None else names.METHOD_OF.values()
     own = names.variable_columns(evidence.axes, [*names.OF_CELLS, *methods])
@@ -365,7 +371,9 @@ def _check_assessment(
     outer, inner, needed = outer_high - outer_low, inner_high - inner_low, risk["min_width"]
     refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
     is_out = (evidence.folder / names.RELEASE).is_dir()
-    evidence.holds((f"released though {refuted.sum()} cells are refuted: {where}", is_out and refuted.any()))
+    evidence.holds(
+        (f"released in spite of {many(int(refuted.sum()), 'refuted cell')}: {where}", is_out and refuted.any())
+    )
     verdict = False if refuted.any() or not meets_rules else None if undecided.any() or of_parts[1] or few else True
     for key, own in {
         "min_width_required": needed,
@@ -404,8 +412,11 @@ def _check_witnesses(
     ]
     named = {tuple(witness["cell"].values()) for witness in witnesses}
     evidence.holds(
-        (f"{_ASSESSMENT} names {len(wrong)} cells that do not decide, or with other bounds", len(wrong)),
-        (f"{_ASSESSMENT} names {len(named)} cells, {number} can be", not len(named) == len(witnesses) == number),
+        (f"{_ASSESSMENT} names {many(len(wrong), 'cell')} that decided nothing, or with other bounds", len(wrong)),
+        (
+            f"{_ASSESSMENT} names {many(len(named), 'cell')}, and {number} can be named",
+            not len(named) == len(witnesses) == number,
+        ),
     )
 
 

@@ -10,7 +10,7 @@ import sys
 
 def main() -> None:
     result = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no part of the result
+    os.dup2(2, 1)  # what a library prints is not a part of the result
     module, name, arguments = pickle.load(sys.stdin.buffer)
     with result:
         pickle.dump(getattr(importlib.import_module(module), name)(*arguments), result)

@@ -24,7 +24,7 @@ NAMES = {"polars": "Polars", "pandas": "pandas"}
 
 
 def rows(short: bool, limits: Limits) -> list[Row | NotMeasured]:
-    """A million made-up cells of four million; the others get a data frame of categories that is there already."""
+    """A million made-up cells of four million; the others get a data frame of categories that exists already."""
     cells, found = SHORT_CELLS if short else CELLS, list[Row | NotMeasured]()
     table = table_of(cells)
     for form, libraries in LIBRARIES.items():

@@ -86,7 +86,7 @@ FAULTS = [
     # a missing column
     Fault("a missing column", r"table\.csv has no column 'zz'; it has a, b, count", variables="a,zz"),
     # a fractional or negative count
-    Fault("a negative count", r"column 'count' has a value that is no count: a whole number", table=GOOD + "v,y,-3\n"),
+    Fault("a negative count", r"column 'count' has a value that is not a count: a whole", table=GOOD + "v,y,-3\n"),
     # a value out of range in the config
     in_config("too large a number", rf"small_count\b.*{TOO_LARGE}", sections={"risk": {"small_count": TOO_LARGE}}),
     # structural zeros that contradict the data

@@ -136,7 +136,7 @@ def test_a_frame_that_is_no_table_is_refused(czech: Table) -> None:
             ask(frame, by=["agee"], **({"base": 3} if ask is sdc.round else {"min_width": 3}))
         with pytest.raises(ReleaseError, match="the unknown variable 'AA'; did you mean A"):
             ask(czech, by=["AA"], **({"base": 3} if ask is sdc.round else {"min_width": 3}))
-    with pytest.raises(InputError, match="titel is no setting of a publication; did you mean title"):
+    with pytest.raises(InputError, match="titel is not a setting of a publication; did you mean title"):
         sdc.publish(sdc.find_release(czech, min_width=6), "out", titel="a")
 
 
@@ -224,7 +224,7 @@ def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
         ({"criteria": 6}, "criteria of .* is of the type int; give criteria, which sdc.criteria gives"),
         ({"min_width": None}, "min_width is missing|min_width of .* is of the type NoneType"),
         ({"min_width": 6, "criteria": sdc.criteria(min_width=6)}, "criteria are given, and min_width too"),
-        ({"min_widht": 6, "min_width": 6}, "min_widht is no setting of .*; did you mean min_width"),
+        ({"min_widht": 6, "min_width": 6}, "min_widht is not a setting of .*; did you mean min_width"),
     ):
         with pytest.raises(InputError, match=message):
             ask(czech, **BY_CRITERIA[verb], **words)
@@ -405,7 +405,7 @@ def test_super_cells_by_names(czech: Table) -> None:
 
 
 def test_no_super_cell(czech: Table) -> None:
-    with pytest.raises(InputError, match="no super-cell is named; give one such as"):
+    with pytest.raises(InputError, match="no super-cell is given; give one such as"):
         sdc.super_cell_bounds(czech, ["A*B"], [])
     with pytest.raises(InputError, match="method = 'shuttle' with fractional"):
         sdc.super_cell_bounds(czech, ["A*B"], "A=no", method="shuttle", fractional=True)
@@ -439,13 +439,13 @@ def test_what_a_release_must_be_worth(least: dict[str, float], reached: str, cze
 
 def test_a_setting_that_there_is_not(czech: Table) -> None:
     """Refused by its name, with the nearest that there is; and one that another method has is not looked at."""
-    with pytest.raises(InputError, match=r"^chians is no setting of a search; did you mean chains\? there are "):
+    with pytest.raises(InputError, match=r"^chians is not a setting of a search; did you mean chains\? there are "):
         sdc.find_release(czech, "best", min_width=6, chians=2)
-    with pytest.raises(InputError, match=r"^require_all is no setting of a search; did you mean require\? "):
+    with pytest.raises(InputError, match=r"^require_all is not a setting of a search; did you mean require\? "):
         sdc.risk_utility_curve(czech, NOTHING, min_widths=[6], require_all=["A"])
-    with pytest.raises(InputError, match=r"^step is no setting of a search; did you mean steps\? "):
+    with pytest.raises(InputError, match=r"^step is not a setting of a search; did you mean steps\? "):
         sdc.find_release(czech, "decomposable", min_width=6, step=2)
-    with pytest.raises(InputError, match=r"^weight is no setting of a table; there are variables, columns, csv, "):
+    with pytest.raises(InputError, match=r"^weight is not a setting of a table; there are variables, columns, csv, "):
         sdc.read_table(CZECH_CSV, weight="A")
 
 
@@ -505,7 +505,7 @@ def test_a_verb_without_a_needed_argument_says_how_it_is_called(czech: Table) ->
     says = r"sdc\.assess\(table, public\): .* 'public'; public is what is public already, \[\] if nothing is"
     with pytest.raises(InputError, match=says):
         sdc.assess(czech, min_width=3)  # type: ignore[call-arg]
-    with pytest.raises(InputError, match=r"perc is no setting of a magnitude table; did you mean"):
+    with pytest.raises(InputError, match=r"perc is not a setting of a magnitude table; did you mean"):
         sdc.magnitude_table(CZECH_CSV, value="count", by=["A"], perc=10)
 
 

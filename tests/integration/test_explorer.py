@@ -262,7 +262,7 @@ def refused(path: Path, message: str) -> None:
 
 def test_a_run_in_work_is_refused(own: Path) -> None:
     with RunFolder(own).locked():
-        refused(own, "run is at work; explore it when sdc status says that it is finished")
+        refused(own, "run is still running; explore it when sdc status shows that it is finished")
 
 
 def test_what_has_no_release_is_refused(tmp_path: Path) -> None:

@@ -77,12 +77,21 @@ def test_no_minute_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         clock.now += 61
         shown.pulse()
     lines = capsys.readouterr().err.splitlines()
-    assert lines[1:3] == ["move cells: 1 of 2 units in 70 s", "search: finds a release: 130 s so far, 1 units"]
+    assert lines[1:3] == ["move cells: 1 of 2 units in 70 s", "search: finds a release: 130 s so far, 1 unit"]
     assert lines[-2].endswith("1090 s so far, 90 questions, 2 units; at most 910 questions left")
     assert lines[-1].endswith(": 61 s so far")
     assert len(lines) == 20
     logged = [event["text"] for event in read_events(tmp_path / "log.jsonl") if event["event"] == "at work"]
     assert logged == [line for line in lines if "so far" in line]
+
+
+def test_compilation_is_announced_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = iter([100.0, 102.9, 103.1])
+    monkeypatch.setattr(progress, "compile_seconds", lambda: next(seconds))
+    with Progress(Clock()) as shown:
+        for _ in range(4):
+            shown.pulse()
+    assert capsys.readouterr().err == "compiling code for this machine, once: this may take a minute or two\n"
 
 
 @dataclass
@@ -126,8 +135,8 @@ def test_a_notebook_has_one_line_that_changes(kernel: Kernel, capsys: pytest.Cap
         emit("question", logger=QUESTIONS)
     assert kernel.shown == [
         ("shown", "sdc.find_release: 2 s so far"),
-        ("changed", "sdc.find_release: 70 s so far, 1 units"),
-        ("changed", "sdc.find_release: 70 s, 1 questions, 1 units"),
+        ("changed", "sdc.find_release: 70 s so far, 1 unit"),
+        ("changed", "sdc.find_release: 70 s, 1 question, 1 unit"),
     ]
     assert capsys.readouterr().err == ""
 

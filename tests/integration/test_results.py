@@ -45,7 +45,7 @@ def test_widths_are_drawn(czech: Table) -> None:
     crosses = [len(root.findall(".//*[@class='cross']")) for root in (alone, beside)]
     assert crosses == [0, 64 - found.sub_tables_with_total]
     assert widths.plot(min_width=6, release=BY_NAME) == widths.plot(min_width=6, release=found)
-    with pytest.raises(InputError, match="min_width = 0 of 64 critical widths; give at least 1 of each"):
+    with pytest.raises(InputError, match="min_width = 0, with 64 critical widths; both must be at least 1"):
         widths.plot(min_width=0)
     with pytest.raises(InputError, match="release is of the type int; give a release that was found, or sub-tables"):
         widths.plot(min_width=6, release=3)

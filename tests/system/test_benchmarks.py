@@ -16,7 +16,7 @@ from tests.strategies import czech
 
 LIMITS = Limits((10e9, 15e9), 5e9, 1.9)
 APART = {"HiGHS", "LattE", "pytauargus"}
-"""Rivals that are no part of the test extra."""
+"""Rivals that are not part of the test extra."""
 
 
 @pytest.mark.parametrize("job", JOBS)

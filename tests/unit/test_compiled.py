@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numba
 import pytest
 from filelock import FileLock
 
@@ -101,6 +102,12 @@ def test_one_of_several_processes_compiles_and_what_cannot_be_read_is_compiled_a
     newer = CODE.replace("Given", "Renamed")
     assert compiled_by(newer) == [1]
     assert compiled_by(newer) == [0]
+
+
+def test_the_time_of_compilation_is_known() -> None:
+    before = compiled.compile_seconds()
+    assert numba.njit(lambda x: x + 1)(1) == 2
+    assert compiled.compile_seconds() > before
 
 
 def test_where_no_file_can_be_locked_each_compiles(tmp_path: Path) -> None:

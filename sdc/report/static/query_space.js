@@ -394,7 +394,7 @@ class Kept {
     const excludes = minimal([...this.excludes(view, known), ...against.map(([part]) => part)]);
     const frontiers = { released: [...released.filter(one => !isWithin(one, t)), t], unreleasable: excludes };
     const told = effect(view, { frontiers, released: more, unreleasable: excludes.filter(one => !among(one, view.unreleasable)) });
-    const asked = "The search asked about it, or about one within it, and found no proof either way.";
+    const asked = "The search evaluated it, or one within it, and found no proof either way.";
     told.said.unshift(among(t, undecided) ? asked : "Nothing that is kept of the search speaks against it.", "Whether it may be released takes a question to the criterion, which sdc why asks.");
     told.said.push("More may be unreleasable then than what is kept shows.");
     return told;

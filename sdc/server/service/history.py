@@ -81,9 +81,9 @@ def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> Suppress
 
 
 def require_places(places: Any) -> None:
-    """TypeError where they are no list of whole numbers, ValueError where there are none, or not ascending ones."""
+    """TypeError where they are not a list of whole numbers, ValueError where there are none, or not ascending ones."""
     if not isinstance(places, list) or not all(type(place) is int for place in places):
-        raise TypeError("the places of suppressed cells are no list of whole numbers")
+        raise TypeError("the places of suppressed cells are not a list of whole numbers")
     if not places or places[0] < 0 or any(one >= other for one, other in pairwise(places)):
         raise ValueError("the places of suppressed cells are not in ascending order")
 
@@ -140,7 +140,9 @@ class HistoryProjection:
                 case "started":
                     self.rules |= {self._known(entry, rule["rule"]) for rule in entry.body["rules"]}
         except (KeyError, TypeError, ValueError) as error:
-            raise ChainError(f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}") from error
+            raise ChainError(
+                f"entry {entry.seq} of the history is corrupt: {type(error).__name__} {error}; restore the history"
+            ) from error
         self.seq, self.head = entry.seq, entry.hash
 
     def _ask(self, entry: Entry) -> None:
@@ -166,7 +168,8 @@ class HistoryProjection:
             self._note(request.at, request.sub_table)
         if version != self.state.version:
             raise ChainError(
-                f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
+                f"entry {entry.seq} of the history has version {version} instead of {self.state.version}; restore "
+                f"the history"
             )
         shown = PUBLIC_STATES[outcome]
         self.outcomes[outcome] += 1

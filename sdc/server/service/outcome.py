@@ -61,7 +61,7 @@ PUBLIC_STATES: Mapping[RequestState, PublicState] = {
         "released", "released-in-part", 200, "This table is public from now on, with suppressed cells."
     ),
     "refused": _REFUSED,
-    # nothing proves it to be safe or unsafe: nobody can tell it from what is refused
+    # neither safe nor unsafe is proven: nobody can tell it from what is refused
     "undecided": _REFUSED,
 }
 
@@ -78,8 +78,8 @@ class Transition(Enum):
     OBJECTED = "refused", "{}"
     SAFE = "released", "it is safe"
     UNSAFE = "refused", "with it the criterion would be broken"
-    UNPROVEN = "undecided", "nothing proves it to be safe or unsafe"
-    HELD = "held", "drawn tables would let it out, but {}"
+    UNPROVEN = "undecided", "neither safe nor unsafe is proven"
+    HELD = "held", "the drawn tables would release it, but {}"
     IS_PUBLIC_IN_PART = "answered_in_part", "it is public with suppressed cells"
     SAFE_IN_PART = "released_in_part", "it is safe with suppressed cells, {}"
     NOT_IN_PART = "refused", "it is released neither whole nor with suppressed cells: {}"

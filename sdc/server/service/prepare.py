@@ -130,9 +130,7 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
         return one_way(table.schema), None
     folder = RunFolder(Path(start))
     if not (folder.path / "release").is_dir():
-        raise ConfigError(
-            f"server.start = {start!r}: it is neither {ONE_WAY!r} nor {TOTAL!r}, nor the folder of a finished run"
-        )
+        raise ConfigError(f"server.start = {start!r}: write {ONE_WAY!r}, {TOTAL!r} or the folder of a finished run")
     certificate = read_certificate(folder.stage("assessment"), table.schema)
     if (certificate.table_digest, certificate.known) != (table.digest, known):
         raise ConfigError(

@@ -32,7 +32,7 @@ from sdc.utility.halvings import Halvings
 from sdc.utility.measures import Weights, weighted_sub_tables
 
 MYOPIC = "myopic"
-UNSAFE = "with all that was released before it might tell too much"
+UNSAFE = "together with all earlier answers it might reveal too much"
 FEWER = "of one variable fewer"
 FEWER_OR_COARSER = "just below it (one variable at its next coarser level, or left out where it has none)"
 
@@ -191,7 +191,7 @@ class LimitUnreleasable(Rule):
     config: settings.LimitUnreleasableConfig
     name = "limit_unreleasable"
     is_public = False
-    refusal = "with it too many others could not be released any more"
+    refusal = "after it too many other tables could no longer be released"
 
     def objection(self, question: Question) -> str | None:
         effect = question.effect
@@ -213,7 +213,7 @@ class Value(Rule):
     config: settings.ValueConfig
     name = "value"
     is_public = False
-    refusal = "it is worth too little for what could not be released any more"
+    refusal = "its value is too small for the tables that could no longer be released"
 
     def objection(self, question: Question) -> str | None:
         asked = sum(n for t, n in question.past.interest.items() if st.is_within(question.sub_table, t))
@@ -251,7 +251,7 @@ class Batch(Rule):
 
     name = "batch"
     is_public = False
-    refusal = "with what its round released it might tell too much"
+    refusal = "together with the other answers of its round it might reveal too much"
 
     def objection(self, question: Question) -> str | None:
         return None
@@ -267,7 +267,7 @@ class Simulatable(Rule):
 
     config: settings.SimulatableRuleConfig
     name = "simulatable"
-    refusal = "judged by what is public alone it might tell too much"
+    refusal = "judged from public information alone it might reveal too much"
 
     def objection(self, question: Question) -> str | None:
         if question.state.suppressed_tables.tables:

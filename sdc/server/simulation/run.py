@@ -120,7 +120,7 @@ def _named(name: str, own: tuple[RuleConfig, ...]) -> tuple[RuleConfig, ...]:
     name = str(current({"rule": name}, "server.rules", warn)["rule"])
     if name not in DEFAULTS:
         there = ", ".join((MYOPIC, *DEFAULTS, "config"))
-        raise ConfigError(f"--rules {name!r} is no rule; give names of {there}, with commas between, or a YAML file")
+        raise ConfigError(f"--rules {name!r} is not a rule; give names of {there}, with commas between, or a YAML file")
     of_config = tuple(rule for rule in own if rule.rule == name)
     return of_config or ServerConfig.model_validate({"rules": [{"rule": name, **DEFAULTS[name]}]}).rules
 
@@ -128,7 +128,9 @@ def _named(name: str, own: tuple[RuleConfig, ...]) -> tuple[RuleConfig, ...]:
 def _read_rule_sets(path: Path) -> dict[str, tuple[RuleConfig, ...]]:
     content = load_yaml(path, "rules", ConfigError)
     if not isinstance(content, dict) or not content:
-        raise ConfigError(f"{path} is no mapping from names to lists of rules; write `strict: [{{rule: one_step}}]`")
+        raise ConfigError(
+            f"{path} must be a mapping from names to lists of rules; write `strict: [{{rule: one_step}}]`"
+        )
     lists = {str(name): {"rules": rules} for name, rules in content.items()}
     return {name: validated(ServerConfig, rules, path, f": {name}").rules for name, rules in lists.items()}
 

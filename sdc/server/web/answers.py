@@ -424,7 +424,7 @@ def format_of(suffix: str | None, accept: str) -> AnswerFormat:
     best = max(FORMATS.values(), key=lambda format: _quality(format, ranges))
     if not _quality(best, ranges):
         had = ", ".join(format.range for format in FORMATS.values())
-        raise Problem("unknown-format", f"Accept: {accept[:200]!r} names no format that is had; there are {had}")
+        raise Problem("unknown-format", f"Accept: {accept[:200]!r} names no available format; choose from {had}")
     return best
 
 

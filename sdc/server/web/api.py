@@ -108,13 +108,13 @@ def sub_table_of(names: Iterable[str], schema: Schema) -> SubTable:
     """The sub-table of some names; Problem where there is none, one is unknown, or one is there twice."""
     names = list(names)
     if not names:
-        raise Problem("empty-request", "no variable is asked for; name one at least")
+        raise Problem("empty-request", "no variable is requested; name at least one")
     for name in names:
         if name not in schema.names:
             there = ", ".join(schema.names)
             raise Problem("unknown-variable", f"there is no variable {name[:80]!r}; there are {there}")
         if names.count(name) > 1:
-            raise Problem("repeated-variable", f"the variable {name[:80]!r} is asked for twice; name it once")
+            raise Problem("repeated-variable", f"the variable {name[:80]!r} is requested twice; name it once")
     return st.named(names, schema)
 
 

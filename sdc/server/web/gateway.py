@@ -244,7 +244,7 @@ class Bounded:
         """Problem where what is announced is too much, or no number."""
         given = headers.get("content-length", "0")
         if not given.isdecimal() or len(given) > 18:
-            raise Problem("bad-body", "the header Content-Length is no number")
+            raise Problem("bad-body", "the header Content-Length is not a number")
         self._check(int(given))
 
     async def __call__(self) -> Message:

@@ -46,7 +46,7 @@ def number_of(request: Request, name: str, default: int) -> int:
     """A positive number of the query, or the default."""
     text = request.query_params.get(name) or str(default)
     if not re.fullmatch("[0-9]{1,9}", text):
-        fail("parameter", f"{name} is no whole number")
+        fail("parameter", f"{name} is not a whole number")
     return int(text) or default
 
 
@@ -148,7 +148,7 @@ def _matched(text: str, dimension: Dimension, place_of: Callable[[str], int | No
         if kind in ("TOP", "BOTTOM"):
             numbers = re.fullmatch("([1-9][0-9]{0,8})(?:,([0-9]{1,9}))?", inner)
             if numbers is None:
-                fail("expression", f"{text[:80]!r} is no number of categories")
+                fail("expression", f"{text[:80]!r} is not a number of categories")
             skipped = int(numbers[2] or 0)
             in_order = every if kind == "TOP" else every[::-1]
             yield from in_order[skipped : skipped + int(numbers[1])]

@@ -1,6 +1,6 @@
 """PxWebApi 2 (PxTools/PxApiSpecs, version 2.0) of what is released: list, metadata and selections of tables.
 
-A selection is a view of a public table. It is no request: nothing is decided, and nothing becomes public by it.
+A selection is a view of a public table. It is not a request: nothing is decided, and nothing becomes public by it.
 Problems have the types and titles of PxTools/PxWebApi.
 """
 

@@ -47,14 +47,14 @@ class Variables:
         for v, categories, of in variables:
             axis, groups = of or (v, range(len(categories)))
             is_whole = axis in self.axes and len(groups) == len(self.axes[axis])
-            check(is_whole and {*groups} == {*range(len(categories))}, f"the level {v!r} is no partition of an axis")
+            check(is_whole and {*groups} == {*range(len(categories))}, f"the level {v!r} is not a partition of an axis")
             self.groups[v] = np.array(groups, "<u2")
             families[axis] += [v] * (v != axis)
         for axis, family in families.items():
             both = {(v, u): blocks_of([self.groups[v], self.groups[u]]) for v in family for u in family}
             own = [both[v, v] for v in family]
             is_known = all(own.count(blocks) == 1 for blocks in both.values())
-            check(is_known, f"two levels of {axis!r} are the same, or their join is no level")
+            check(is_known, f"two levels of {axis!r} are the same, or their join is not a level")
             self.implied |= {v: frozenset(u for u in family if both[v, u] == both[v, v]) for v in family}
 
     def closed(self, subtable: SubTable) -> SubTable:
@@ -129,6 +129,11 @@ def blocks_of(levels: list[Array]) -> bytes:
     """A partition of an axis: for each category the first one with the same groups."""
     _, first, block = np.unique(keys_of(levels, 0 * levels[0].astype(np.int64)), return_index=True, return_inverse=True)
     return first[block].tobytes()
+
+
+def many(number: int, noun: str) -> str:
+    """`1 cell`, `2 cells`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def check(holds: Any, what: str) -> None:

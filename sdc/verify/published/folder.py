@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc import run_format as names
-from sdc.verify.core.levels import CORRUPT, check
+from sdc.verify.core.levels import CORRUPT, check, many
 from sdc.verify.published.formats import Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.pxapi import is_of_api
@@ -102,7 +102,7 @@ def _checks_of_tables(folder: Path, metadata: dict[str, Any]) -> Iterator[tuple[
     if "weighted" in metadata:
         yield (
             "formats",
-            f"{len(found_tables)} tables have the same rows in CSV and Parquet; rounded totals are not added up",
+            f"the same rows in CSV and Parquet: {many(len(found_tables), 'table')}; rounded totals are not added up",
         )
         return
     for one in resources:
@@ -110,8 +110,9 @@ def _checks_of_tables(folder: Path, metadata: dict[str, Any]) -> Iterator[tuple[
             check_formats(folder.joinpath, [one], found_tables)
     compared = [one["format"] for one in resources if one in tables or one["path"] == names.WORKBOOK or is_of_api(one)]
     formats = [format for format in dict.fromkeys(compared) if format != "csvw"]  # it describes the CSV file
-    yield "formats", f"{len(found_tables)} tables have the same counts in {', '.join(formats) or 'all formats'}"
-    yield "totals", f"{len(found_tables)} tables come to {metadata['records']:,} records, as {names.METADATA} says"
+    number, records = many(len(found_tables), "table"), many(metadata["records"], "record")
+    yield "formats", f"the same counts of {number} in {', '.join(formats) or 'all formats'}"
+    yield "totals", f"{records} in each of {number}, as {names.METADATA} states"
 
 
 def _tables(folder: Path, tables: list[dict[str, Any]], metadata: dict[str, Any]) -> dict[str, tuple[list[str], Cells]]:
@@ -168,7 +169,10 @@ def _check_totals(resource: dict[str, Any], metadata: dict[str, Any], cells: Cel
     found_tables = resource.get(names.IN_PART, {})
     low, off = _sum(own.values()), found_tables.get(names.ROUNDED_TO, 1)
     near = low <= metadata["records"] if names.WITHHELD_STATUS in found_tables else abs(low - metadata["records"]) < off
-    check(near, f"{path} comes to {low} records, {names.METADATA} says {metadata['records']}; get the folder again")
+    check(
+        near,
+        f"{path} has {many(low, 'record')}, and {names.METADATA} states {metadata['records']}; get the folder again",
+    )
 
 
 def _sum(counts: Iterable[int | None]) -> int:

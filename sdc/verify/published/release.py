@@ -39,7 +39,7 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
     listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
-    check(files_below(evidence.path.parent) <= listed, "a file is no table that it lists")
+    check(files_below(evidence.path.parent) <= listed, "a file is not a table that it lists")
     # computed once for all files of a sub-table
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))
     for file in [*listed_tables, *others]:

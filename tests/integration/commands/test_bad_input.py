@@ -67,7 +67,7 @@ def test_every_path_is_looked_at_once(path: str, sdc: Sdc) -> None:
 
 
 def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> None:
-    sdc("simulate", CZECH_YAML, "--rules", "two_step").assert_refused("'two_step' is no rule; give names of myopic, ")
+    sdc("simulate", CZECH_YAML, "--rules", "two_step").assert_refused("'two_step' is not a rule; give names of myopic")
     sdc("simulate", CZECH_YAML, "--queries", tmp_path / "no").assert_refused("is none of uniform, popular, greedy")
     sdc("replay", "sqlite:///no", "--rules", "myopic").assert_refused("give --table with the server's config")
     assert sdc("simulate", CZECH_YAML, "--streams", 0).status == 2

@@ -69,6 +69,12 @@ def test_help_lists_each_command_in_one_panel(columns: int) -> None:
     assert panel_of == {name: command.rich_help_panel for name, command in commands().items()}
 
 
+def test_commands_that_check_say_what_and_for_whom() -> None:
+    for name in ("verify", "check", "audit", "assess", "why", "doctor"):
+        first, *_ = commands()[name].help.split("\n")
+        assert re.match(r"(?:Verify|Check|Explain) .*\bfor (?:\w+ and )?(?:\w+ )?[a-z]+\.$", first), name
+
+
 def test_help_says_all_that_is_written_of_a_command(sdc: Sdc) -> None:
     listed = " ".join(sdc("--help").out.split())
     for name, command in commands().items():

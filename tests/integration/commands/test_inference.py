@@ -50,7 +50,7 @@ def test_sample_uniques(sdc: Sdc, tmp_path: Path) -> None:
         (["--fraction", "nan"], r"uniques\.fraction = 'nan': should be a valid number"),
         (["--fraction", "0"], r"uniques\.fraction = 0: should be greater than"),
         ([], "does not describe the population; give --fraction, or a config with uniques.fraction or table.weight"),
-        (["--fraction", "0.1", "--model", "released"], "is no run with a release; give --release"),
+        (["--fraction", "0.1", "--model", "released"], "is not a run with a release; give --release"),
         (["--fraction", "0.1", "--release", "A*B"], "--release is for --model released; add that"),
     ],
 )
@@ -141,7 +141,7 @@ def test_the_best_model_is_searched_and_fitted(sdc: Sdc) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "is no run with a release; give --release"),
+        ([], "is not a run with a release; give --release"),
         (["--release", "A*B", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
         (["--release", "A*B", "--release", "C*Q"], "'C.Q' names the unknown variable 'Q'"),
     ],
@@ -155,7 +155,7 @@ def test_a_fit_that_cannot_be(words: list[str], message: str, sdc: Sdc, tmp_path
 def test_models_are_not_searched_beside_structural_zeros(informed: list[str], sdc: Sdc) -> None:
     words = ["fit", CZECH, *RELEASE, *informed]
     for asked in (words, ["fit", CZECH, *informed]):
-        sdc(*asked, "--search").assert_refused("searched by their closed form, which none has beside structural zeros")
+        sdc(*asked, "--search").assert_refused("a search for models needs closed forms, and no model has one with")
     assert sdc(*words, "--json").document["fitted_cells"] == 63
 
 
@@ -169,7 +169,7 @@ OF_THREES = ["--release", "A*B*C", "--release", "D*E*F"]
         (["--law", "saturated", "--draws", "0"], r"posterior\.draws = 0: should be greater than or equal to 20"),
         (["--threshold", "1"], r"posterior\.threshold = 1: should be less than 1"),
         (["--share", "0.5"], r"posterior\.share = 0\.5: should be greater than 0\.5"),
-        (["--law", "average", "--prior", "uniform"], "--prior uniform: '' is no number; give one such as"),
+        (["--law", "average", "--prior", "uniform"], "--prior uniform: '' is not a number; give one such as"),
         (["--law", "average", "--prior", "uniform=0.5"], "the priors of uniform sum to 0.5; they must sum to 1"),
         (["--cells", "some"], "cells = 'some'; choose at-risk or all"),
     ],

@@ -26,7 +26,7 @@ from tests.strategies import all_ways, evaluator_of, scattered
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["bounds", CZECH], "is no run with a release; give --release"),
+        (["bounds", CZECH], "is not a run with a release; give --release"),
         (["assess", CZECH, "--release", "A*B"], "has no criterion; give --min-width"),
         (["release", CZECH, "--min-width", "6"], "names no method; give --method"),
     ],

@@ -185,7 +185,7 @@ def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
     beside = document("suppress", run, "A*B", "--out", tmp_path / "out.csv")
     assert (beside["withheld_cells"], beside["judged_beside_release"]) == (4, True)
     assert "later releases are not judged together with it" in sdc("suppress", run, "A*B")
-    with pytest.raises(SdcError, match="A is in the release as it is"):
+    with pytest.raises(SdcError, match="A is in the release unchanged"):
         sdc("suppress", run, "A")
     with pytest.raises(SdcError, match="has no criterion; give --min-width"):
         sdc("suppress", tmp_path / "table.csv", "A*B")
@@ -279,7 +279,7 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
             sdc(*words, "--contributors", 2, option, text)
     with pytest.raises(SdcError, match="has no column 'colour'"):
         sdc(*words, "--contributors", 2, "--by", "colour")
-    with pytest.raises(SdcError, match="region is named twice"):
+    with pytest.raises(SdcError, match="region is listed twice"):
         sdc(*words, "--contributors", 2, "--by", "region")
     write(table, [["region;firm;sales"], *([f"r;f{k};1"] for k in range(3)), ["r;F1;0"]])
     office = document(*words, "--contributors", 3, "--delimiter", ";", "--encoding", "latin-1", "--alike", "merge")

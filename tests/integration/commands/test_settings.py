@@ -38,11 +38,11 @@ def test_a_config_shows_what_is_set(sdc: Sdc) -> None:
 
 NO_SETTINGS = [
     ("release.mehtod=best", r"^sdc: release\.mehtod is an unknown key; did you mean method\?"),
-    ("min_width=3", r"^sdc: min_width is no key of the config; did you mean .*risk\.min_width"),
+    ("min_width=3", r"^sdc: min_width is not a key of the config; did you mean .*risk\.min_width"),
     ("release.method=bets", r"^sdc: release\.method = 'bets': should be 'ordered', .* \(how the release is searched"),
     ("risk.min_width=0", r"^sdc: risk\.min_width = 0: should be greater than or equal to 1 \(the smallest width"),
     ("release.method", r"^sdc: --set release\.method: give a key and a value, such as release\.method=bisection"),
-    ("risk.min_width.x=1", r"risk\.min_width\.x cannot be set: risk\.min_width = \d+ is no section; set"),
+    ("risk.min_width.x=1", r"risk\.min_width\.x cannot be set: risk\.min_width = \d+ is not a section; set"),
     ("table.variables=[A", r"^sdc: --set table\.variables=\[A: line 1, .*; write a value as in a config"),
 ]
 
@@ -65,8 +65,10 @@ def test_a_setting_that_is_none_is_one_message(command: str, words: str, message
 def test_a_setting_that_is_given_in_two_ways_is_refused(words: list[str], sdc: Sdc) -> None:
     """Neither is skipped; of one way the later counts."""
     both = [word for given in words for word in ("--set", given)]
-    sdc("assess", CZECH_YAML, "--min-width", 4, *both).assert_refused(r"^sdc: risk\.min_width is given by its key and")
-    with pytest.raises(ConfigError, match=r"table\.path is given by its key and by an option or argument"):
+    sdc("assess", CZECH_YAML, "--min-width", 4, *both).assert_refused(
+        r"^sdc: risk\.min_width is given both by --set and"
+    )
+    with pytest.raises(ConfigError, match=r"table\.path is given both by --set and by its own option or argument"):
         open_build(CZECH_YAML, data=str(CZECH), settings={"table.path": str(CZECH)})
 
 
@@ -80,8 +82,10 @@ def test_a_setting_of_another_method_is_refused_where_it_is_given(sdc: Sdc, tmp_
     annealed = write_czech(tmp_path, release={"method": "decomposable", "annealing": {"steps": 50}})
     assert ResolvedInput.open(str(annealed), {"release.method": "ordered"}).method == "ordered"
     words = ["--set", "release.method=ordered", "--set", "release.annealing.steps=9"]
-    sdc("release", annealed, *words).assert_refused("release.method = ordered with annealing: it has no use for that")
-    sdc("release", CZECH, "--min-width", 6, *words).assert_refused("ordered with annealing: it has no use for that")
+    sdc("release", annealed, *words).assert_refused(
+        "release.method = ordered with annealing: the method does not use it"
+    )
+    sdc("release", CZECH, "--min-width", 6, *words).assert_refused("ordered with annealing: the method does not use it")
 
 
 def test_another_setting_is_another_build(tmp_path: Path) -> None:

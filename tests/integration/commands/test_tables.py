@@ -171,7 +171,7 @@ def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None
         ),
         (["bounds", "t.csv", "--method", "shuttle"], "have one method; omit --sharp and --method"),
         (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
-        (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["bounds", "empty.csv"], "has 1 range of counts with the higher number first"),
         (["bounds", "wrong.csv"], "contradicts itself: "),
         (["widths", "rounded.csv"], "is rounded to multiples of 5, and alone does not state which of its sums are too"),
     ],
@@ -225,7 +225,7 @@ def test_assess_by_what_claims_cost(sdc: Sdc) -> None:
     assert "an intruder's 1 right claims cost 0.3333 a cell (at most 0.33 allowed)" in refused.out
     alone = sdc(*asked[:-2], "--max-loss", "0.3")
     assert alone.status == 1
-    assert "risk.posterior = {'max_loss': 0.3}: max_loss is of losses; give both, or none" in alone.err
+    assert "risk.posterior = {'max_loss': 0.3}: max_loss needs losses; give both or neither" in alone.err
 
 
 def test_the_published_number_of_feasible_tables_or_as_many_as_are_asked_for(sdc: Sdc) -> None:

@@ -76,7 +76,7 @@ def test_a_table_of_counts_loses_its_totals(tmp_path: Path) -> None:
 
 
 BAD = {
-    "no statement": (FREQUENCIES.replace("<READMICRODATA>", "READ"), METADATA, "line 6: 'READ' is no statement"),
+    "no statement": (FREQUENCIES.replace("<READMICRODATA>", "READ"), METADATA, "line 6: 'READ' is not a statement"),
     "no file": (FREQUENCIES.replace('"tau_testW.rda"', '"x.rda"'), METADATA, "line 3: x.rda does not exist"),
     "no variable": (FREQUENCIES.replace('"Size"', '"Sise"'), METADATA, "the metadata have no variable 'Sise'"),
     "no table": (FREQUENCIES.replace("GH(1,", "GH(2,"), METADATA, "line 7: there is no table 2"),
@@ -88,7 +88,7 @@ BAD = {
     "no first place": (FREQUENCIES, METADATA.replace("Size 1 2", "Size 0 2"), "has no place and width"),
     "twice": (FREQUENCIES, METADATA.replace("One", "GK"), "line 17: GK is there twice"),
     "blanks before codes": (FREQUENCIES, METADATA.replace('"@"', '" "'), "levels are read by a sign such as @"),
-    "no widths": (FREQUENCIES, METADATA.replace("1 1 1", "x"), "x are no widths of levels"),
+    "no widths": (FREQUENCIES, METADATA.replace("1 1 1", "x"), "x are not widths of levels"),
     "short records": (FREQUENCIES, METADATA.replace("One 17", "One 70"), "line 1 has 4 of 5 variables"),
     "a property alone": (FREQUENCIES, f"<NUMERIC>\n{METADATA}", "line 1: <NUMERIC> comes before any variable"),
 }

@@ -163,7 +163,7 @@ def bounds_of(found: Composition) -> dict[tuple[str, ...], list[int]]:
     }
 
 
-NAMED = ("name 1 categories", "name 2 categories", "names 1 categories")
+NAMED = ("name 1 category", "name 2 categories", "names 1 category")
 NOT_THERE = ("nothing bounds them", "unknown variable", *NAMED)
 
 
@@ -226,13 +226,13 @@ def test_lists_in_another_order_and_without_empty_categories_are_marginals() -> 
 @pytest.mark.parametrize(
     ("second", "relation", "message"),
     [
-        ("a,count\nX ,3\ny,4\n", "", "1 categories of 'a' differ from those elsewhere by case or spaces alone"),
+        ("a,count\nX ,3\ny,4\n", "", "1 category of 'a' written in another case or with other spaces than elsewhere"),
         ("a,count\nyoung,3\nold,4\n", "", "has other categories than 'a' elsewhere; give by groups"),
-        ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x]}}}", "1 categories of 'a' are in no group"),
-        ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x, z], o: '*'}}}", "name 1 categories"),
-        ("g,count\nq,7\n", "variables: {g: {of: a, groups: {young: '*'}}}", "1 categories of 'g' have no group"),
+        ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x]}}}", "1 category of 'a' in no group"),
+        ("g,count\nyoung,7\n", "variables: {g: {of: a, groups: {young: [x, z], o: '*'}}}", "name 1 category"),
+        ("g,count\nq,7\n", "variables: {g: {of: a, groups: {young: '*'}}}", "1 category of 'g' without a group"),
         ("a,count\nx,7\n", "where: {q: [x]}", "unknown variable 'q'"),
-        ("a,count\nx,7\n", "where: {a: [q]}", "where names 1 categories that 'a' has not"),
+        ("a,count\nx,7\n", "where: {a: [q]}", "where names 1 category that 'a' does not have"),
     ],
 )
 def test_what_cannot_be_expressed_is_refused(tmp_path: Path, second: str, relation: str, message: str) -> None:
@@ -245,12 +245,15 @@ def test_what_cannot_be_expressed_is_refused(tmp_path: Path, second: str, relati
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {folder: a, entry: 1}", "one of folder and entry"),
-        ("- {where: {a: [x]}}", "one of folder and entry"),
+        ("- {folder: a, entry: 1}", "either folder or entry"),
+        ("- {where: {a: [x]}}", "either folder or entry"),
         ("- {folder: a, disjoint: true, where: {a: [x]}}", "leave where and variables out"),
         ("- {folder: a, folders: b}", "folders is an unknown key"),
-        ("- {folder: a, key: {column: p, records: f.csv}}", "key shows that records are others; say disjoint: true"),
-        ("- {folder: a, disjoint: true, key: {column: p, records: f.csv}}", "which only a build has; leave key out"),
+        (
+            "- {folder: a, key: {column: p, records: f.csv}}",
+            "key shows that all records are others; add disjoint: true",
+        ),
+        ("- {folder: a, disjoint: true, key: {column: p, records: f.csv}}", "which only a build reads; leave key out"),
         ("3", "tuple|list"),
         ("- {folder: a, where: {a: []}}", "at least 1"),
     ],

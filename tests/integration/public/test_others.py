@@ -77,9 +77,9 @@ def test_a_px_file_is_read_whole(tmp_path: Path, text: str) -> None:
         (KEYS + 'CODES;\nDATA=\n"f" 5 6 0 "8;', "quotation mark that is not closed"),
         (HEAD + VALUES + 'CODES("sex")="f";\nDATA=1 2 3 4 5 6 7 8;', "not as many CODES as VALUES"),
         (HEAD + VALUES + 'NOTE="say ""x""";DATA=1 2 3 4 5 6 7 8;', "a text has a quotation mark within"),
-        (HEAD + VALUES + 'DATA=1 2 3 4 5 6 7 ".";', '"." is no whole number'),
-        (HEAD + VALUES + "DATA=1 2 3 4 5 6 7 1_0;", "1_0 is no whole number"),
-        (HEAD + VALUES + "DATA=1 2 3 4 5 6 7 8.5;", "8.5 is no whole number"),
+        (HEAD + VALUES + 'DATA=1 2 3 4 5 6 7 ".";', '"." is not a whole number'),
+        (HEAD + VALUES + "DATA=1 2 3 4 5 6 7 1_0;", "1_0 is not a whole number"),
+        (HEAD + VALUES + "DATA=1 2 3 4 5 6 7 8.5;", "8.5 is not a whole number"),
         (HEAD + VALUES + 'CODEPAGE="klingon";DATA=1 2 3 4 5 6 7 8;', "unknown encoding: klingon"),
         ((HEAD + VALUES + 'CODEPAGE="utf-8";NOTE="é";DATA=1 2 3 4 5 6 7 8;').encode("latin-1"), "UnicodeDecodeError"),
     ],
@@ -102,7 +102,7 @@ def test_counts_are_whole_numbers_however_they_are_written(tmp_path: Path) -> No
     assert cells(found) == {"a": 12, "b": 100_000, "c": 7, "d": 3, "e": 5}
     assert len(found.suppressed) == 2
     for odd in ("1_200", "1,200.0", "12.5", "1e-1", "٣", "-", "-3", "nan", "1e400", "0x10"):
-        with pytest.raises(InputError, match=r"row 1 is no whole number|no counts|sum to more"):
+        with pytest.raises(InputError, match=r"row 1 is not a whole number|no counts|sum to more"):
             read(tmp_path / "t.csv", f'sex,count\na,"{odd}"\n')
 
 

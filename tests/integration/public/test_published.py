@@ -106,7 +106,7 @@ def damage(folder: Path) -> None:
                 "datapackage.json",
                 lambda content: [one.update(format="xml") for one in content["resources"] if "format" in one],
             ),
-            "in no format that is read; publish it as parquet, csv, json-stat, px",
+            "only in formats that sdc does not read; publish it as parquet, csv, json-stat, px",
         ),
     ],
 )
@@ -140,24 +140,24 @@ def test_one_measure_and_one_period_are_no_variables(tmp_path: Path) -> None:
     [
         ("t.csv", "a,b\n1,2\n", "no column count"),
         ("t.csv", "a,count\nx,1\nx,2\n", "lists a cell twice"),
-        ("t.csv", "a,count\nx,-1\n", "1 cells that are no counts"),
+        ("t.csv", "a,count\nx,-1\n", "1 cell without a whole count"),
         ("t.csv", "a,count\nx\n", "not one value a column"),
-        ("t.csv", "count\n3\n", "has no variable beside count"),
+        ("t.csv", "count\n3\n", "has no variable, only count"),
         ("t.csv", "a,count\nx,99999999999999999999\n", "sum to more than"),
         ("t.csv", b"a,count\n\xff,1\n", "cannot be read"),
         ("t.parquet", b"PAR1", "is corrupt"),
-        ("t.txt", "", "is no CSV, Parquet, JSON-stat or PX file"),
-        ("t.json", "[]", "is no table of counts"),
+        ("t.txt", "", "is not a CSV, Parquet, JSON-stat or PX file"),
+        ("t.json", "[]", "is not a table of counts"),
         ("t.json", "{", "cannot be read as JSON"),
         ("t.json", json.dumps({**STAT, "value": [1]}), "1 values of 2 cells"),
         ("t.json", json.dumps({**STAT, "value": {"5": 1}}), "numbers a cell that it does not have"),
         ("t.json", json.dumps({**STAT, "size": [3], "value": [1, 2, 3]}), "do not match its sizes"),
-        ("t.json", json.dumps({**STAT, "version": "1.0", "value": [1, 2]}), "no dataset of JSON-stat 2.0"),
+        ("t.json", json.dumps({**STAT, "version": "1.0", "value": [1, 2]}), "not a dataset of JSON-stat 2.0"),
         ("t.json", json.dumps({**STAT, "value": [1, True]}), "no counts"),
         ("t.csv", "a,count,weighted_total\nx,1,9\n", "totals of weights, which cannot be judged together with counts"),
         ("t.csv", "a,count,count_rounded_to_3\nx,1,0\n", "numbers are count and count_rounded_to_3, and not one"),
         ("t.csv", "a,count_rounded_to_x\nx,1\n", "its numbers are count_rounded_to_x, and not exact"),
-        ("t.csv", "a,count_rounded_to_3\nx,4\n", "counts that are no multiples of 3"),
+        ("t.csv", "a,count_rounded_to_3\nx,4\n", "counts that are not multiples of 3"),
         (
             "t.csv",
             "a,count_rounded_to_3\nx,3\n",
@@ -171,9 +171,9 @@ def test_one_measure_and_one_period_are_no_variables(tmp_path: Path) -> None:
         ("t.px", 'CONTVARIABLE="a";\n' + PX + "DATA=\n1 2;", "several contents, by a"),
         ("t.px", PX, "has no DATA"),
         ("t.px", PX + "DATA=\n1;", "1 numbers of 2 cells"),
-        ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 ".";', "is no table of counts"),
+        ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 ".";', "is not a table of counts"),
         ("t.px", 'VALUES("a")="x";DATA=\n1;', "no STUB"),
-        ("t.px", 'STUB="a;DATA=\n1;', "is no table"),
+        ("t.px", 'STUB="a;DATA=\n1;', "is not a table"),
     ],
 )
 def test_what_is_no_table_of_counts_is_refused(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
@@ -217,7 +217,7 @@ def test_no_file_of_a_folder_is_passed_over(tmp_path: Path, published: Path, oth
         (folder / other).parent.mkdir(parents=True, exist_ok=True)
         (folder / other).write_text("")
     (plain / "t.csv").write_text("a,count\nx,1\n")
-    with pytest.raises(InputError, match=f"{other.split('/')[0]} is no CSV, Parquet.*keep nothing else in their"):
+    with pytest.raises(InputError, match=f"{other.split('/')[0]} is not a CSV, Parquet.*keep nothing else in their"):
         read_published(plain)
     shutil.rmtree(plain)
     with pytest.raises(InputError, match=f"has {other}, which datapackage.json does not list"):
@@ -227,7 +227,7 @@ def test_no_file_of_a_folder_is_passed_over(tmp_path: Path, published: Path, oth
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no table of counts as CSV"):
         read_published(tmp_path)
-    with pytest.raises(InputError, match="is no file or folder"):
+    with pytest.raises(InputError, match="does not exist"):
         read_published(tmp_path / "none")
 
 

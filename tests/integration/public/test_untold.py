@@ -172,15 +172,15 @@ def write(path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,count\nx,3\ny,5-2\n", "has 1 counts between two numbers that no count is between; give the lower one"),
-        ("a,count\nx,3\ny,2-\n", "is no table of counts.*the one of row 2 is no whole number"),
-        ("a,count\nx,1.000\n", "is no table of counts.*the one of row 1 is no whole number"),
-        ("a,count\nx,2..4\n", "the one of row 1 is no whole number; write 2-4 for one that is between 2 and 4, and"),
+        ("a,count\nx,3\ny,5-2\n", "has 1 range of counts with the higher number first; write the lower one"),
+        ("a,count\nx,3\ny,2-\n", "is not a table of counts.*the one of row 2 is not a whole number"),
+        ("a,count\nx,1.000\n", "is not a table of counts.*the one of row 1 is not a whole number"),
+        ("a,count\nx,2..4\n", "the one of row 1 is not a whole number; write 2-4 for one that is between 2 and 4, and"),
         ("a,count\nx,3\ny,\n", "nothing bounds them; add one of all records"),
-        ("a,count\nx,3\ny,\n(total),5\n(total),6\n", "lists a total twice; name a table that has each once"),
+        ("a,count\nx,3\ny,\n(total),5\n(total),6\n", "lists a total twice; correct the file"),
         ("a,b,count\nx,u,\nz,(total),4\n", "has totals of a category of 'a' that no cell has"),
         ("a,count_rounded_to_5\nx,5\n(total),10\n", "its totals of all records are not what its cells add up to"),
-        ("a,count_rounded_to_5\nx,5-10\n(total),10\n", "has counts that are no multiples of 5"),
+        ("a,count_rounded_to_5\nx,5-10\n(total),10\n", "has counts that are not multiples of 5"),
     ],
 )
 def test_what_no_count_can_be_is_refused(text: str, message: str, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_intervals_are_read_from_parquet_as_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [float("inf"), float("nan")])
 def test_what_is_no_number_of_records_is_refused_by_its_row(number: float, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": ["x", "y"], "count": [3.0, number]}), tmp_path / "table.parquet")
-    with pytest.raises(InputError, match="the one of row 2 is no whole number; write 2-4 for one that is") as told:
+    with pytest.raises(InputError, match="the one of row 2 is not a whole number; write 2-4 for one that is") as told:
         read_published(tmp_path / "table.parquet")
     assert told.value.detail == f"row 2 has the count {number}"
 

@@ -90,8 +90,8 @@ def test_a_key_that_cannot_sign_is_refused(tmp_path: Path, czech: Table) -> None
     other = rsa.generate_private_key(65537, 2048)
     bad = {
         "none": (None, "cannot be read"),
-        "empty": (b"", "is no private key"),
-        "noise": (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "is no private key"),
+        "empty": (b"", "is not a private key"),
+        "noise": (b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "is not a private key"),
         "rsa": (other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()), "is of another kind"),
         "locked": (
             private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")),

@@ -167,7 +167,7 @@ def test_what_goes_out_in_part_is_withheld_or_rounded_beside_what_is_released(pr
     hidden = SuppressedTable.at(0b111, np.array([0]), table.schema, table.total)
     for parts in (SuppressedTables(NOTHING, (near,)), SuppressedTables(all_ways(5, 3), (hidden,))):
         with pytest.raises(
-            ReleaseError, match="neither suppression nor rounding gives, or is beside what is not released"
+            ReleaseError, match="neither suppression nor rounding gives, or a margin that is not released"
         ):
             clear(table, replace(proven, suppressed_tables=parts), Criteria.of(2, 3), Policy.REFUSE)
 
@@ -219,7 +219,7 @@ def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match=r"out exists already; name a folder that does not"):
         publish(found, tmp_path / "out", title="workers")
     for wrong, match in (
-        ({"about": {"periode": "1981"}}, "periode is no setting of a publication; did you mean period"),
+        ({"about": {"periode": "1981"}}, "periode is not a setting of a publication; did you mean period"),
         ({"labels": {"Z": {"label": "z"}}}, "unknown variable 'Z'"),
     ):
         with pytest.raises(InputError, match=match):

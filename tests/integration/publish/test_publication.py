@@ -171,7 +171,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
 
 def test_formulas_are_refused_where_that_is_asked(tmp_path: Path) -> None:
     cleared, refuse = cleared_of(formulas(), Release.of([1])), PublicationConfig(formulas="refuse")
-    with pytest.raises(ReleaseError, match="6 categories of 'a' would be run as formulas") as caught:
+    with pytest.raises(ReleaseError, match="would run 6 categories of 'a' as formulas") as caught:
         write_publication(cleared, SUBJECT, "workers", tmp_path, texts=Texts(refuse, Labels()))
     assert "=1+1" in caught.value.detail
     assert "=1+1" not in str(caught.value)
@@ -276,7 +276,7 @@ def test_texts_that_say_more_than_was_cleared_are_refused(name: str, labelled: P
     "mark", ["\t", "\x00", "\x1b[31m", "\x85", "\u202e", "\u2066", "\u200f", "\u2028", "\ufeff", "\ud800"]
 )
 def test_what_is_not_what_it_looks_like_is_refused(mark: str) -> None:
-    with pytest.raises(InputError, match="variable 'a' has 1 categories with a control character") as caught:
+    with pytest.raises(InputError, match="variable 'a' has 1 category with a control character") as caught:
         Variable("a", ("x", f"y{mark}z"))
     assert mark not in str(caught.value)
     with pytest.raises(InputError, match="control character in its name"):
@@ -376,7 +376,7 @@ def test_more_cells_than_anybody_reads_are_refused(more: str, tmp_path: Path) ->
     ("formats", "match"),
     [
         (("px",), "a release is verified from csv or parquet; name one of them too"),
-        (("csv", "csv"), "csv is there twice; name each format once"),
+        (("csv", "csv"), "csv is listed twice; list each format once"),
         (("parquet", "csvw"), "csvw describes the CSV files; name csv too"),
         (("csv", "sas"), "Input should be"),
     ],

@@ -361,7 +361,7 @@ def test_a_body_that_is_damaged_is_named(history: Chain, history_url: str) -> No
     append(history, {})
     disarm(history_url)
     execute(history_url, "UPDATE entries SET body = '[]' WHERE seq = 2")
-    with pytest.raises(ChainError, match=r"entry 2 of the history .* is corrupt: its body is no JSON object"):
+    with pytest.raises(ChainError, match=r"entry 2 of the history .* is corrupt: its body is not a JSON object"):
         history.entries()
 
 
@@ -407,9 +407,9 @@ def test_what_is_no_plain_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database at all")
     os.mkfifo(tmp_path / "pipe")
     for name, message in [
-        ("text", "text is no SQLite database, or corrupt"),
-        ("pipe", "pipe is no plain file"),
-        (".", "is no plain file"),
+        ("text", "text is not an SQLite database, or corrupt"),
+        ("pipe", "pipe is not a plain file"),
+        (".", "is not a plain file"),
         ("none/history.db", "cannot be made, its folder is not there; make that first"),
         ("\0", "is no path here"),
     ]:

@@ -374,7 +374,7 @@ def test_random_histories_are_judged_by_the_criterion_asked_whatever_they_say_of
             if subtable not in writer.released:
                 writer.release(st.label(subtable, table.schema))
         if said != criteria:
-            with pytest.raises(ChainError, match="look who changed it"):
+            with pytest.raises(ChainError, match="find out who changed it"):
                 audit(writer.history, by(table, criteria))
             # what it says would let it pass
             seen["forged"] += bool(audit(writer.history, by(table, said)).verified) and not keeps(

@@ -309,8 +309,8 @@ def test_rule_sets_by_name_and_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is no mapping from names to lists of rules"),
-        ("[1]", "is no mapping from names to lists of rules"),
+        ("", "is not a mapping from names to lists of rules"),
+        ("[1]", "is not a mapping from names to lists of rules"),
         ("a: [{rule: share}]", r"sets.yaml: a: rules\.0\.share\.most is missing"),
         ("a: [{rule: shares}]", r"sets.yaml: a: rules\.0"),
         ("a: [{rule: one_step}, {rule: one_step}]", "the rule one_step is there twice"),
@@ -323,7 +323,7 @@ def test_a_file_that_has_no_rules_is_refused(content: str, message: str, tmp_pat
 
 
 def test_an_unknown_rule_is_refused_with_what_there_is() -> None:
-    with pytest.raises(ConfigError, match=r"--rules 'two_step' is no rule; give names of myopic, one_step, .*, config"):
+    with pytest.raises(ConfigError, match=r"--rules 'two_step' is not a rule; give names of myopic, .*, config"):
         rule_sets_of("myopic,two_step", None)
 
 
@@ -376,7 +376,7 @@ def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
     known = knows(czech, NOTHING)
     assert first_release("total", czech, known)[0] == Release.of([])
     assert first_release("one-way", czech, known)[0].sub_tables(czech.schema) == 6
-    with pytest.raises(ConfigError, match="it is neither 'one-way' nor 'total', nor the folder of a finished run"):
+    with pytest.raises(ConfigError, match="write 'one-way', 'total' or the folder of a finished run"):
         first_release(str(tmp_path), czech, known)
 
 

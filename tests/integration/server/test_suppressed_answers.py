@@ -125,7 +125,7 @@ def test_a_projection_does_not_go_on_from_places_that_are_none(kept: list[dict[s
     for entry in before:
         projection.apply(entry)
     with pytest.raises(
-        ChainError, match="entry 4 of the history is damaged: ValueError it has no cell at the place 64"
+        ChainError, match="entry 4 of the history is corrupt: ValueError it has no cell at the place 64"
     ):
         projection.apply(wrong)
 

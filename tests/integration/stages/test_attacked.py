@@ -153,7 +153,7 @@ def test_what_the_table_has_not_is_refused(tmp_path: Path) -> None:
         ),
         (
             "A,B,count\nno,no,5\nyes,yes,3\n",
-            "'C' is a variable of the table, and not published; no cell can be guessed",
+            "'C' is a variable of the table and is not published, so no cell can be guessed",
         ),
         (
             "A,B,C,D,E,F,count\nno,no,no,<140,<3,neg,5\n",
@@ -373,10 +373,10 @@ def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        ({"release": ["A*B"]}, "public facts have no counts of their .* give the table as truth"),
+        ({"release": ["A*B"]}, "public facts do not contain the table; give the table as truth"),
         ({"release": "published", "truth": "TABLE"}, "published is a published folder or file, .* name that run's fol"),
-        ({"release": "published", "seeds": 101}, "seeds = 101; give how many starts .*, from 0 to 100"),
-        ({"release": "nowhere"}, "nowhere is no file or folder"),
+        ({"release": "published", "seeds": 101}, "seeds = 101; give the number of starts .*, from 0 to 100"),
+        ({"release": "nowhere"}, "nowhere does not exist"),
         ({"release": ["A*B*C*D*E*F"], "truth": "TABLE", "small_count": 0}, "small_count is 0; give at least 1"),
     ],
 )

@@ -81,7 +81,7 @@ def test_earlier_totals_of_weights_are_refused_before_any_work(tmp_path: Path) -
 
 def test_levels_that_are_no_variables(tmp_path: Path) -> None:
     table = {"hierarchies": {"place": ["region", "aera"]}}
-    with pytest.raises(InputError, match="hierarchy 'place' names 'aera', no variable of the table; did you mean area"):
+    with pytest.raises(InputError, match="hierarchy 'place' names 'aera', which is not a .*; did you mean area"):
         check_before(open_build(written(tmp_path, table=table)))
 
 
@@ -132,7 +132,7 @@ NAMES = "".join(f"{k},{k},{k}\n" for k in range(110))
     ("text", "sections", "message"),
     [
         (QUOTED, {"publication": {"formats": ["csv", "px"]}}, "variable 'status' has a text with a quotation mark"),
-        (FORMULA, {"publication": {"formulas": "refuse"}}, "1 categories of 'status' would be run as formulas"),
+        (FORMULA, {"publication": {"formulas": "refuse"}}, "would run 1 category of 'status' as formulas"),
         ("a\n_x000D_\nx\n", {"publication": {"formats": ["csv", "xlsx"]}}, "a text that Excel reads as an escape"),
         (
             "a,b,c\n" + NAMES,

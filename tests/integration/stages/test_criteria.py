@@ -107,7 +107,7 @@ HARMLESS = {"intruder": {"none": 0.72, "wrong": 1.0}, "agency": {"right": 1.0, "
 
 STRICTER: dict[str, list[tuple[dict[str, Any], str]]] = {
     "likely": [
-        ({"max_above": 0.3}, "1 true counts are above 0.005, more than 0.3 of all"),
+        ({"max_above": 0.3}, "above 0.005: 1 true count, more than 0.3 of all"),
         ({"max_probability": 0.01}, "a true count is more probable than 0.01"),
         ({"threshold": 0.5}, "claims above = 1 of what is likely, it is 0"),
         ({"law": "uniform"}, "the limit on the posterior is of the law uniform, not released"),

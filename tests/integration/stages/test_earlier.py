@@ -282,9 +282,9 @@ def test_counts_between_two_numbers_and_totals_are_known_from_then_on(tmp_path: 
     assert verify(first.folder.path).verified
     assert verify(again.folder.path).verified
     for old, new, message in (
-        ("5-9", "5-7", "1 counts of A\\*B are others in the table"),
-        ("20-22", "23", "1 counts of A are others in the table"),
-        ("total),99", "total),98", "1 counts of all records are others in the table"),
+        ("5-9", "5-7", "1 total of A\\*B differ from those of the table"),
+        ("20-22", "23", "1 total of A differ from those of the table"),
+        ("total),99", "total),98", "1 total of all records differ from those of the table"),
     ):
         (tmp_path / "b.csv").write_text("\n".join([*lines, *totals]).replace(old, new) + "\n")
         with pytest.raises(InputError, match=message):
@@ -357,7 +357,7 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     people(table, tmp_path / "others.csv", 35)
     told = verify_run(found.folder.path)
     assert not told.verified
-    assert "by 'pid' 1 records are in both" in told.failures[0]
+    assert "by the key 'pid' they share 1 record" in told.failures[0]
     (tmp_path / "others.csv").unlink()
     assert "others.csv does not exist" in verify_run(found.folder.path).known
     folder_of(tmp_path, "mine", [marginal(table, 0b10, "mine")])
@@ -365,7 +365,7 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
         built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
     for first, column, message in (
-        (35, "pid", "by 'pid' 1 records are in both"),
+        (35, "pid", "by the key 'pid' they share 1 record"),
         (36, "A", "'A' does not name each record of .*table.csv: 36 have 2 different ones"),
         (36, "none", "has no column 'none' but A, B, pid"),
     ):
@@ -385,14 +385,14 @@ def test_a_where_of_nobody_is_refused(tmp_path: Path) -> None:
     write_csv(tmp_path / "some.csv", {"A": ["1"], "count": [0]})
     with pytest.raises(InputError, match=r"some\.csv: no record of the table matches where"):
         built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["1"], "B": ["1"]}}]))
-    with pytest.raises(InputError, match="where names 1 categories that 'A' has not"):
+    with pytest.raises(InputError, match="where names 1 category that 'A' does not have"):
         built(config(tmp_path, "t", [{"folder": "some.csv", "where": {"A": ["7"]}}]))
 
 
 @pytest.mark.parametrize("twice", [{"folder": "a"}, {"entry": 1, "disjoint": True}])
 def test_a_publication_is_named_once(czech_folder: Path, twice: dict[str, Any]) -> None:
     again = {**twice, "folder": "./b/../a"} if "folder" in twice else twice
-    with pytest.raises(ConfigError, match=r"earlier names .* twice; name each publication once"):
+    with pytest.raises(ConfigError, match=r"earlier lists .* twice; list each publication once"):
         open_build(config(czech_folder, "t", [twice, again], ledger="led"))
 
 
@@ -411,6 +411,6 @@ def test_what_cannot_be_judged_with_it_is_refused(czech_folder: Path, more: dict
 
 def test_an_earlier_folder_that_does_not_fit_is_refused(czech_folder: Path) -> None:
     write_csv(czech_folder / "other.csv", {"Q": ["x", "y"], "count": [3, 1]})
-    for folder, message in (("none", "is no file or folder"), ("other.csv", "has the variable 'Q', which the table")):
+    for folder, message in (("none", "does not exist; give"), ("other.csv", "has the variable 'Q', which the")):
         with pytest.raises(InputError, match=message):
             built(config(czech_folder, "t", [{"folder": folder}]))

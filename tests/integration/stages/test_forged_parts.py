@@ -158,8 +158,8 @@ def of_parts(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
 
 FORGED_ROUNDED: dict[str, tuple[Callable[[Path], None], str]] = {
     "a count is another": (moved, "is not the suppressed marginal|is not the exact marginal"),
-    "a cell is told less well": (closer, "no multiple of its base|wrong bounds|damaged"),
-    "to another base": (of_parts(lambda told: told.update(base=4)), "a rounded count is no multiple of its base"),
+    "a cell is told less well": (closer, "not a multiple of its base|wrong bounds|corrupt"),
+    "to another base": (of_parts(lambda told: told.update(base=4)), "a rounded count is not a multiple of its base"),
     "to no base": (of_parts(lambda told: told.update(base=1)), "rounded to no multiples"),
     "a margin less": (of_parts(lambda told: told["margins"].pop()), "its numbers of cells are wrong|in part"),
     "it is withheld": (

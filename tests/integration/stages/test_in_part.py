@@ -236,7 +236,7 @@ def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearb
         built(next_edition(tmp_path, part, protect=[{"of": "area*edu"}], require=["area*sex"]))
     with pytest.raises(ConfigError, match="previous_pattern is given, and no sub-table is protected; give protect"):
         built(next_edition(tmp_path, part, protect=[]))
-    with pytest.raises(ConfigError, match=r"release\.previous_pattern = .*nowhere is no file or folder"):
+    with pytest.raises(ConfigError, match=r"release\.previous_pattern = .*nowhere does not exist"):
         built(next_edition(tmp_path, tmp_path / "nowhere"))
     assert not [*tmp_path.rglob("release")]
 

@@ -120,7 +120,7 @@ def test_published_folders_are_read_back_with_what_their_labels_tell(tmp_path: P
             later = open_build(written(tmp_path, table=table, earlier=[one]))
             assert bool(later.with_earlier(build.counted(IN_PROCESS))[1].listed) == bool(said)
         later = open_build(written(tmp_path, table=table, earlier=[{"folder": "bare.csv", "code_lists": ["a"]}]))
-        with pytest.raises(InputError, match=r"'a', no variable of .*bare.csv; did you mean A"):
+        with pytest.raises(InputError, match=r"'a', which is not a variable of .*bare.csv; did you mean A"):
             later.with_earlier(build.counted(IN_PROCESS))
 
 
@@ -169,6 +169,6 @@ def test_structural_zeros_of_an_entry_stay_known(tmp_path: Path) -> None:
     new_ledger(tmp_path / "led")
     zeros = {"path": "t.csv", "structural_zeros": "zeros.yaml"}
     built(written(tmp_path, "first", table=zeros, ledger="led"))
-    with pytest.raises(InputError, match="judged with 1 structural zeros that the config lacks; list them in"):
+    with pytest.raises(InputError, match="judged with 1 structural zero that the config lacks; list them in"):
         built(written(tmp_path, "later", table={"path": "t.csv"}, ledger="led"))
     assert built(written(tmp_path, "third", table=zeros, ledger="led"))

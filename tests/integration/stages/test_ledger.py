@@ -432,8 +432,8 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (broken("UPDATE entries SET body = replace(body, '\"ledger\":6', '\"ledger\":5')"), "of another format"),
         (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
         (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
-        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or corrupt"),
-        (no_utf8, "the ledger .*led is no SQLite database, or corrupt"),
+        (lambda path: path.write_text("none of these"), "the ledger .*led is not an SQLite database, or corrupt"),
+        (no_utf8, "the ledger .*led is not an SQLite database, or corrupt"),
         (lambda path: path.unlink(), "there is no ledger .*; if it was moved, .* first one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
         (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
@@ -461,7 +461,7 @@ def test_a_history_is_no_ledger_and_the_other_way_around(tmp_path: Path) -> None
 def test_a_ledger_is_made_once(tmp_path: Path) -> None:
     new_ledger(tmp_path / "led")
     assert (tmp_path / "led.key").stat().st_mode & 0o77 == 0
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         new_ledger(tmp_path / "led")
     with pytest.raises(InputError, match="cannot be made"):
         new_ledger(tmp_path / "no" / "led")
@@ -473,5 +473,5 @@ def test_a_ledger_that_has_a_publication_twice_is_refused(czech_folder: Path) ->
     with closing(Chain.read(str(czech_folder / "led"), Use.SHARE, "ledger")) as chain, chain.turn() as turn:
         chain.key = read_ledger(czech_folder / "led").key
         turn.append("published", "", "", turn.entries(1)[0].body)
-    with pytest.raises(InputError, match="names one publication twice, as entries 1 and 2"):
+    with pytest.raises(InputError, match="lists one publication twice, as entries 1 and 2"):
         read_ledger(czech_folder / "led")

@@ -113,7 +113,7 @@ def test_what_needs_every_count_is_refused(tmp_path: Path) -> None:
             {"server": {}},
             "a server's answers are replayed and audited from complete counts",
         ),
-        ({"posterior": {}}, "it needs every count, or nobody has shown that its answer is safe whatever they are"),
+        ({"posterior": {}}, "it needs every count, or it is not proven that its answer is safe whatever they are"),
         ({"ledger": str(tmp_path / "ledger")}, "the file with missing counts must have all that is known"),
     ):
         with pytest.raises(ConfigError, match=message):

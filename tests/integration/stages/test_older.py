@@ -94,7 +94,7 @@ def test_a_ledger_whose_hashes_anybody_can_make_is_listed_and_copied_before_a_bu
     assert copied.head != before.head
     for new, old, match in (
         (False, "led", r"say that .*other is new"),
-        (True, "new", "is of this version; go on with it"),
+        (True, "new", "already has this version's format; use it"),
         (True, "none", "there is no ledger"),
     ):
         with pytest.raises(InputError, match=match):

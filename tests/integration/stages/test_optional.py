@@ -141,7 +141,7 @@ def test_a_curve_with_a_decision(config: Config, finished: Path) -> None:
     [
         (
             {"intruders": [{"targets": {"A=no": 1.0}}]},
-            r"curve\.decision: intruders\.0\.targets: 'A=no' is no cell of the table",
+            r"curve\.decision: intruders\.0\.targets: 'A=no' is not a cell of the table",
         ),
         ({"releases": {"one": ["A*G"]}}, r"curve\.decision: releases\.one: .*'G'"),
     ],
@@ -335,6 +335,6 @@ def test_the_report_says_why_uniques_are_not_known(config: Config, tmp_path: Pat
     twice = tmp_path / "twice.csv"
     twice.write_text(re.sub(r",1$", ",2", CZECH_CSV.read_text(), flags=re.MULTILINE))
     build = built(config(table={"path": str(twice)}, uniques={"fraction": 0.05}))
-    reason = "no cell has one record; there is no sample unique"
+    reason = "no cell has exactly one record, so there is no sample unique"
     assert read_uniques(build.folder.stage("uniques"), build.made.table) == reason
     assert reason in report_of(build)

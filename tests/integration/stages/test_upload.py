@@ -69,7 +69,7 @@ def test_the_same_bytes_with_the_digests_last(made: Path, files: Any, monkeypatc
     assert said == [f"upload: the release is at {PLACE}"]
     assert read_events(build.folder.path / LOG)[-1]["event"] == "uploaded"
     order.clear()
-    assert upload(build, said.append) == PLACE, "again it is there already"
+    assert upload(build, said.append) == PLACE, "again it exists already"
     assert order == []
 
 
@@ -137,9 +137,12 @@ def test_a_release_that_is_not_whole_stays_here(files: Any, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("bucket/folder", r"output\.upload = 'bucket/folder': it is no URL; write a protocol, as in s3"),
+        ("bucket/folder", r"output\.upload = 'bucket/folder': it is not a URL; write a protocol, as in s3"),
         ("no-such://bucket", r"output\.upload: no-such://bucket has a protocol that cannot be used: "),
-        ("s3://ann:secret@bucket/x", r"output\.upload: the URL of bucket/x has a password in it; give it to fsspec"),
+        (
+            "s3://ann:secret@bucket/x",
+            r"output\.upload: the URL of bucket/x has a password in it; put the password into fsspec",
+        ),
     ],
 )
 def test_a_place_that_cannot_be_one(url: str, message: str, tmp_path: Path) -> None:

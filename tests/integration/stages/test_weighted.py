@@ -120,8 +120,8 @@ def in_python(few: pa.Table, of: pa.Table, column: str | None, given: dict[str, 
     [
         (None, {}, "the population is unknown; give the fraction of it that is in the sample, or the weights"),
         ("w", {"model": "best"}, "model = 'best' is given without a fraction, and weights have no model; give a fract"),
-        ("below", {}, "records that are alone in their cell have a weight below 1"),
-        ("v", {}, "weight names 'v', no column of the data frame"),
+        ("below", {}, "alone in a cell with a weight below 1"),
+        ("v", {}, "weight names 'v', which is not a column of the data frame"),
     ],
 )
 def test_what_python_says_of_no_population(
@@ -130,7 +130,7 @@ def test_what_python_says_of_no_population(
     few = records.slice(0, 150).append_column("below", pa.array(np.linspace(0.5, 3, 150)))
     with pytest.raises(InputError, match=message):
         in_python(few, few, column, given)
-    with pytest.raises(InputError, match="these are not the weights of the table"):
+    with pytest.raises(InputError, match="the weights do not fit the table"):
         in_python(few, records, "w", {})
 
 
@@ -245,7 +245,7 @@ def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.T
         (pa.array([1.5, -2.0, 2.0]), "weight 'w' has values that are negative"),
         (pa.array([1.5, 0.0, 2.0]), "weight 'w' has values that are zero to six decimals"),
         (pa.array([1.5, np.inf, 2.0]), "weight 'w' has a value above 9,007,199,254"),
-        (pa.array(["1.5", "secret", "2"]), "weight 'w' has values that are no numbers"),
+        (pa.array(["1.5", "secret", "2"]), "weight 'w' has values that are not numbers"),
         (pa.array([True, False, True]), "weight 'w' has the type bool; a weight is a number"),
         (pa.array([5e9, 5e9, 1.0]), "the weights sum to more than 9,007,199,254"),
     ],
@@ -264,7 +264,7 @@ def test_a_build_refuses_one_weight_of_all_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "table", "error", "match"),
     [
-        ("b", {"weight": "v"}, InputError, "weight names 'v', no column of"),
+        ("b", {"weight": "v"}, InputError, "weight names 'v', which is not a column of"),
         ("b", {"weight": "w", "variables": ["a", "w"]}, InputError, "'w' cannot be a variable: it is the weight of a"),
         ("count", {"weight": "w"}, InputError, "its rows are cells, and weight = 'w' is that of a record"),
         ("b", {}, ConfigError, r"weighted is given, and table\.weight names no column"),

@@ -38,7 +38,7 @@ def test_the_floor_is_chosen_and_said(built: tuple[Build, list[str]]) -> None:
     assert len(widths) <= MOST
     assert f"widths: {cut}" in said
     page = report_of(build)
-    assert f"{cut}; the search asked about none of the others." in page
+    assert f"{cut}; the search evaluated none of the others." in page
     assert f": {cut}. No width of any other is listed." in page
     assert document_of(build, "search", "search.json")["reason"].startswith(cut)
 

@@ -481,8 +481,8 @@ def test_cells_without_proof_are_listed(run: Path) -> None:
 
 
 NO_RUN_FOLDER: dict[str, tuple[Corruption, str]] = {
-    "nothing": (shutil.rmtree, r"is no run folder: it has no manifest\.json"),
-    "no manifest": (removing("manifest.json"), r"is no run folder: it has no manifest\.json"),
+    "nothing": (shutil.rmtree, r"is not a run folder: it has no manifest\.json"),
+    "no manifest": (removing("manifest.json"), r"is not a run folder: it has no manifest\.json"),
     "an empty one": (lambda run: write_json(run / "manifest.json", {"format": 1}), "corrupt: KeyError: 'config'"),
     "no certificate": (removing(CERTIFICATE), r"has no assessment/certificate\.json: nothing proves"),
 }
@@ -501,7 +501,7 @@ def test_what_is_no_run_folder_is_refused(name: str, run: Path) -> None:
     [
         ("outer", True, (), ("released without proof for 3 cells (policy outer)",)),
         ("refuse", True, ("released without proof for 3 cells (policy refuse)",), ()),
-        ("refuse", False, (), ("3 cells are not proven, and nothing is released",)),
+        ("refuse", False, (), ("not proven: 3 cells; nothing is released",)),
     ],
 )
 def test_what_is_released_without_proof_is_said(
@@ -556,4 +556,4 @@ def test_the_command_says_what_is_proven_and_what_fails(
     assert "give no feasible table" in message
     status, out, err = command(monkeypatch, capsys, tmp_path, "--json")
     assert (status, json.loads(out)["status"]) == (1, 1)
-    assert "is no run folder" in err
+    assert "is not a run folder" in err

@@ -134,7 +134,7 @@ def loosest_component(patch: Patch) -> None:
 
 
 def uninformed(patch: Patch) -> None:
-    """The structural zeros are no part of what is known: every question is asked of less."""
+    """The structural zeros are not part of what is known: every question is asked of less."""
     unchecked(patch)
     original = RiskEvaluator.__post_init__
 

@@ -64,7 +64,7 @@ def test_an_index_that_would_be_lost() -> None:
 def test_columns_of_one_name_and_of_none() -> None:
     frame = pd.DataFrame([[SECRET, "b"]], columns=["a", "a"])
     refused(frame, "the data frame has 2 columns called 'a'; rename or drop one")
-    refused(pd.DataFrame([[SECRET]]), "1 columns whose names are no text, such as one of the type int")
+    refused(pd.DataFrame([[SECRET]]), "1 column with a name that is not text, such as one of the type int")
 
 
 def test_columns_of_mixed_types() -> None:
@@ -89,11 +89,16 @@ def test_a_query_counts_before_it_is_read(tmp_path: Path) -> None:
 
 
 def test_a_query_that_fails() -> None:
-    """What it says of a record is no part of the message."""
-    refused(duckdb.sql(f"SELECT error('{SECRET}') AS a"), "the DuckDBPyRelation cannot be read: it ends with Inv")
+    """What it says of a record is not a part of the message."""
+    refused(
+        duckdb.sql(f"SELECT error('{SECRET}') AS a"), "the DuckDBPyRelation cannot be read: reading it fails with Inv"
+    )
     failing = pl.LazyFrame({"a": [SECRET]}).select(pl.col("a").cast(pl.Int64))
-    refused(failing, "the LazyFrame cannot be read: it ends with InvalidOperationError; try it by itself, and correct")
-    refused(pl.scan_parquet("nowhere.parquet"), "the LazyFrame cannot be read: it ends with FileNotFoundError")
+    refused(
+        failing,
+        "the LazyFrame cannot be read: reading it fails with InvalidOperationError; run the query",
+    )
+    refused(pl.scan_parquet("nowhere.parquet"), "the LazyFrame cannot be read: reading it fails with FileNotFoundError")
     refused(duckdb.connect(), "this is a DuckDBPyConnection")
     refused(pl.Series("a", [SECRET]), "this is a Series")
     refused(pd.Series([SECRET]), "this is a Series")

@@ -84,7 +84,7 @@ def test_a_part_that_vanishes_during_a_build(files: Any, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(reading, "batches", vanishing)
     build = build_of(tmp_path)
-    with pytest.raises(InputError, match=r"s3://survey/cars/3\.csv is gone, and was there at first; run again when"):
+    with pytest.raises(InputError, match=r"s3://survey/cars/3\.csv disappeared during the run; run again when"):
         run_all(build, IN_PROCESS)
     assert not [path for path in build.folder.path.iterdir() if path.is_dir()]
 

@@ -82,7 +82,7 @@ CASES = {
         parquet({**PLAIN, "b": [*PLAIN["b"][1:], CANARY]}), LISTED, "column 'b' has values outside its categories"
     ),
     "a count": Case(
-        csv("a,b,count\n" + "x,p,2\ny,q,3\n" * 20 + f"x,q,{COUNT}.5\n"), {}, "has a value that is no count"
+        csv("a,b,count\n" + "x,p,2\ny,q,3\n" * 20 + f"x,q,{COUNT}.5\n"), {}, "has a value that is not a count"
     ),
     "a row that does not parse": Case(
         csv("a,b\n" + "x,p\ny,q\n" * 40 + f"x,{CANARY},7\n"), {}, "line 82: it has 3 fields"

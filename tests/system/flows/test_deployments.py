@@ -91,7 +91,7 @@ def schedule(content: dict[str, Any]) -> dict[str, Any]:
             r"prefect\.yaml, line 6, deployment 'nightly-release': schedules\.0\.cron = '0 2 \* \*': it is no cron "
             r"line \(minute, hour, day, month and weekday",
         ),
-        (lambda c: schedule(c).update(cron="H 2 * * *"), r"schedules\.0\.cron = 'H 2 \* \* \*': it is no cron line"),
+        (lambda c: schedule(c).update(cron="H 2 * * *"), r"schedules\.0\.cron = 'H 2 \* \* \*': it is not a cron line"),
         (lambda c: schedule(c).update(timezone="Europe/Wien"), r"timezone = 'Europe/Wien': there is no such time zone"),
         (lambda c: schedule(c).pop("timezone"), r"schedules\.0\.timezone is missing; add it \(of the cron line"),
         (lambda c: schedule(c).update(corn="x"), r"schedules\.0\.corn is an unknown key; did you mean cron\?"),

@@ -95,7 +95,7 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
     found["asked"] = [(execution.cluster, execution.workers) for execution in asked]
     found["told_of"] = [schema.cells for schema in told_of]
-    # where it goes is no part of what is built
+    # where it goes is not a part of what is built
     config = write_config(folder, output={"folder": str(folder / "runs"), "upload": UPLOAD})
     found["again"] = flow.release_build(config, workers=3)
     return found

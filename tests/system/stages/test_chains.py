@@ -46,7 +46,7 @@ KINDS = (*["whole"] * 4, "all that fits", *[*WAYS] * 2, "suppressed or rounded",
 VERBS, SERVER = ("sdc suppress", "sdc round") * 2, ("server",) * 5
 SUFFIXES = {"csv": ".csv", "parquet": ".parquet", "json-stat": ".json", "px": ".px"}
 # what is refused unjudged
-SAID = ("cannot be expressed", "in the release as it is", "is not rounded, for its sums", "and the config has none")
+SAID = ("cannot be expressed", "in the release unchanged", "is not rounded, for its sums", "and the config has none")
 
 
 @dataclass(frozen=True)

@@ -122,15 +122,15 @@ def test_super_cells_are_written(text: str, codes: tuple[tuple[int, ...], ...]) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("age in ()", "a super-cell has no category of 'age'; name one at least"),
-        ("age in (teen)", "a super-cell names 'teen', no category of 'age'; name its own"),
+        ("age in ()", "a super-cell has no category of 'age'; name at least one"),
+        ("age in (teen)", "a super-cell names 'teen', which is not a category of 'age'; choose one of its own"),
         ("height=1", "unknown variable 'height'; the table has age, sex"),
         ("age=old, age=young", "names 'age' twice; name each variable once"),
         ("", "is not written such as"),
         ("age in (old", "is not written such as"),
         ("age in (old,,young)", "is not written such as"),
         ("age=", "is not written such as"),
-        ("age=old sex=f)", "names 'old sex=f\\)', no category of 'age'"),
+        ("age=old sex=f)", "names 'old sex=f\\)', which is not a category of 'age'"),
     ],
 )
 def test_what_is_no_super_cell_is_refused(text: str, message: str) -> None:

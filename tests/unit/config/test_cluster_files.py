@@ -76,8 +76,8 @@ def test_the_file_of_each_kind_loads_as_it_is(kind: str) -> None:
         ("kind: local", r"neither workers nor adaptive is given; give workers: 8, or adaptive: {minimum: 1, "),
         ("kind: local\nworkers: 2\nadaptive: {minimum: 1, maximum: 2}", r"both workers and adaptive are given"),
         ("kind: local\nadaptive: {minimum: 3, maximum: 2}", r"adaptive = .*the maximum 2 is below the minimum 3"),
-        ("kind: local\nadaptive: {minimum: 0, maximum: 2}", r"adaptive\.minimum = 0: .*always there, from 1 to 1024"),
-        ("kind: local\nworkers: 2\nmemory_per_worker: 4 GiB", r"memory_per_worker = '4 GiB': it is no size"),
+        ("kind: local\nadaptive: {minimum: 0, maximum: 2}", r"adaptive\.minimum = 0: .*least number of workers"),
+        ("kind: local\nworkers: 2\nmemory_per_worker: 4 GiB", r"memory_per_worker = '4 GiB': it is not a size"),
     ],
 )  # fmt: skip
 def test_faulty_files(tmp_path: Path, text: str, message: str) -> None:
@@ -92,7 +92,7 @@ def test_faulty_files(tmp_path: Path, text: str, message: str) -> None:
     [
         (slurm, {"walltime": 14_400}, r"walltime = 14400: should be a valid string .*in quotes, such as '04:00:00'"),
         (slurm, {"walltime": "00:04:59"}, r"walltime = '00:04:59': less than 300 s"),
-        (slurm, {"memory_per_worker": "auto"}, r"memory_per_worker = 'auto': it is no size"),
+        (slurm, {"memory_per_worker": "auto"}, r"memory_per_worker = 'auto': it is not a size"),
         (slurm, {"scratch": None}, r"scratch = None: .*a folder that exists and that every worker sees"),
         (slurm, {"job_extra_directives": ["--partition=x"]}, r"directives\.0 = '--partition=x'.*name the partition in"),
         (slurm, {"job_extra_directives": "--mem=0"}, r"job_extra_directives = '--mem=0'.*a list of further options"),

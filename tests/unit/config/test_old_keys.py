@@ -143,7 +143,7 @@ def test_python_takes_old_keywords_of_criteria_and_searches(tmp_path: Path) -> N
         sdc.criteria(min_width=2, n_rule=3, min_frequency=3)
     with pytest.raises(ConfigError, match=r"release\.questions is the old name of release\.max_evaluations, and both"):
         sdc.find_release(table, "ordered", min_width=2, questions=3, max_evaluations=3)
-    with pytest.raises(InputError, match="max_evaluation is no setting of a search; did you mean max_evaluations"):
+    with pytest.raises(InputError, match="max_evaluation is not a setting of a search; did you mean max_evaluations"):
         sdc.find_release(table, "ordered", min_width=2, max_evaluation=3)
 
 

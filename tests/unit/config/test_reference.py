@@ -64,7 +64,7 @@ def test_one_key_and_those_below_it() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        ("release.wieghts", r"release.wieghts is no key of the config; did you mean release\.weights"),
+        ("release.wieghts", r"release.wieghts is not a key of the config; did you mean release\.weights"),
         ("min_width", r"did you mean .*risk\.min_width|did you mean .*curve\.min_width"),
         ("zzz", "sdc config --explain lists all"),
     ],
@@ -110,7 +110,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (("config",), "nothing to do: give a config, --explain,"),
         (("config", "--page", str(file)), "exists already; name a file that does not"),
         (("config", "--page", str(tmp_path / "no" / "x.html")), "cannot be written: No such file"),
-        (("config", "--explain", "zzz"), "zzz is no key of the config"),
+        (("config", "--explain", "zzz"), "zzz is not a key of the config"),
         (("config", str(tmp_path / "none.yaml")), "does not exist; give a YAML file"),
     ):
         status, out, err = sdc(*arguments)

@@ -49,7 +49,7 @@ READ: dict[str, tuple[bytes, dict[str, Any]]] = {
     "UTF-16 without a sign": (PLAIN.encode("utf-16-le"), {"encoding": "utf-16-le"}),
     "shift-jis": (PLAIN.replace("north", "北ソ").encode("shift-jis"), {"encoding": "shift-jis"}),
     "EBCDIC": (PLAIN.encode("cp037"), {"encoding": "cp037"}),
-    "bytes that are no text in an unused column": (PLAIN.encode().replace(b"well", b"w\xe9ll"), {}),
+    "bytes that are not text in an unused column": (PLAIN.encode().replace(b"well", b"w\xe9ll"), {}),
     "no quoting": (b'sex,area,note\nf,north,15" screen\nm,north,"open\nf,"x",""\n', NO_QUOTING),
     "no quoting, and values called as the setting": (b"sex,area,note\nnone,nonesuch,none\n", NO_QUOTING),
     "no quoting in tabs": (b'sex\tarea\tnote\nf\t"north\tx\nf\t"north\ty\n', {"delimiter": "\t", **NO_QUOTING}),
@@ -103,11 +103,11 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "text before the data": (("The census\n\n" + PLAIN).encode(), {}, "t.csv has no column '(sex|note)'"),
     "the end of DOS files": (PLAIN.encode() + b"\x1a", {}, "line 6: it has 1 fields"),
     "a line of blanks": ((PLAIN + "  \n").encode(), {}, "line 6: it has 1 fields"),
-    "a row of commas": (PLAIN.replace("m,south,ok", ",,").encode(), {}, "line 3: it has no value at all; take"),
-    "rows of commas at the end": ((PLAIN + ",,\n,,\n").encode(), {}, "line 6: it has no value"),
-    "of blanks and quotes": ((PLAIN + ' ,"",\t\n').encode(), {}, "line 6: it has no value"),
-    "a header again": ((PLAIN + PLAIN).encode(), {}, "line 6: the names of the columns are there again"),
-    "quoted, in capitals": ((PLAIN + 'SEX,"Area",note \n').encode(), {}, "line 6: the names of the columns are there"),
+    "a row of commas": (PLAIN.replace("m,south,ok", ",,").encode(), {}, "line 3: the line is empty; delete"),
+    "rows of commas at the end": ((PLAIN + ",,\n,,\n").encode(), {}, "line 6: the line is empty"),
+    "of blanks and quotes": ((PLAIN + ' ,"",\t\n').encode(), {}, "line 6: the line is empty"),
+    "a header again": ((PLAIN + PLAIN).encode(), {}, "line 6: the line repeats the names of the columns"),
+    "quoted, in capitals": ((PLAIN + 'SEX,"Area",note \n').encode(), {}, "line 6: the line repeats the names"),
     "names of rows, as R writes them": (b"sex,area,note\n1,f,north,x\n2,m,south,y\n", {}, "line 2: it has 4 fields"),
     "UTF-16 taken for UTF-8": (PLAIN.encode("utf-16"), {}, "begins as files in UTF-16 do, and table.csv.encoding"),
     "UTF-8 taken for latin-1": (b"\xef\xbb\xbf" + PLAIN.encode(), {"encoding": "latin-1"}, "begins as files in UTF-8"),
@@ -123,7 +123,11 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "empty lines alone": (b"\n\r\n", {}, "is empty; give a file with a header"),
     "a header alone": (b"sex,area,note\n", {}, "has no records: no rows"),
     "a used column twice": (b"sex,area,sex,note\nf,n,f,x\n", {}, "has 2 columns called 'sex'; rename"),
-    "a line for Excel": (b"sep=;\n" + PLAIN.replace(",", ";").encode(), {"delimiter": ";"}, "line 1: it names the del"),
+    "a line for Excel": (
+        b"sep=;\n" + PLAIN.replace(",", ";").encode(),
+        {"delimiter": ";"},
+        "line 1: the line names the del",
+    ),
     "UTF-16 without a sign": (PLAIN.encode("utf-16-le"), {}, "line 1: it has bytes of 0, as text in UTF-16 has"),
     "UTF-8 taken for cp1252": (
         PLAIN.replace("south", "süd").encode(),
@@ -198,7 +202,9 @@ def test_a_file_of_one_column(tmp_path: Path) -> None:
     assert counted(read_table(path, missing={"a": "-"})) == Counter({("x",): 1, ("-",): 1, (" y",): 1})
     for content, line in ((b"a\nx\n\ny\n", 3), (b"a\n\nx\n", 2), (b"a\r\nx\r\n\r\n", 3), (b"a\nx\na\n", 3)):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=f"line {line}: (it has no value|the names of the columns)"):
+        with pytest.raises(
+            InputError, match=f"line {line}: (the line is empty|the line repeats the names of the columns)"
+        ):
             read_table(path, missing={"a": "-"})
 
 
@@ -349,7 +355,7 @@ def test_texts_that_stand_for_missing_values(marks: Any, tmp_path: Path) -> None
         assert kept.one_way()[1].tolist() == [1, 1, 3]
         assert read_table(source, csv={"missing": marks}, invalid_records="exclude", **bins).total == 2
         assert read_table(source, variables=["age"], alike="keep").schema.sizes == (5,)
-    with pytest.raises(InputError, match=r"csv\.missing names 'agee', no variable of"):
+    with pytest.raises(InputError, match=r"csv\.missing names 'agee', which is not a variable of"):
         read_table(tmp_path / "t.csv", csv={"missing": {"agee": ["NA"]}})
 
 

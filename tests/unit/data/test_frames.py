@@ -33,7 +33,7 @@ def test_a_frame_of_counted_cells_and_settings() -> None:
     table = sdc.read_table(frame, recodes=bins, missing={"sex": "unknown"})
     assert table.total == 7
     assert [v.categories for v in table.schema.variables] == [("young", "old"), ("f", "m", "unknown")]
-    with pytest.raises(InputError, match="the data frame has bad records"):
+    with pytest.raises(InputError, match="the data frame has invalid records"):
         sdc.read_table(frame)
 
 

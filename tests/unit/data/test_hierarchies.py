@@ -56,7 +56,9 @@ def test_a_level_of_one_group_is_none() -> None:
 
 def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
     crossed = pa.table({"region": ["n", "s", "s"], "town": ["a", "a", "b"]})
-    with pytest.raises(InputError, match="hierarchy 'place': 1 categories of 'town' have records in several") as info:
+    with pytest.raises(
+        InputError, match="hierarchy 'place': 1 of the categories of 'town' have records in several"
+    ) as info:
         sdc.read_table(crossed, hierarchies=LEVELS)
     assert info.value.detail == "town = a"
     assert "'a'" not in str(info.value)
@@ -65,8 +67,8 @@ def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ({"place": ["region"]}, "hierarchy 'place' has 1 levels; give two at least, the coarsest first"),
-        ({"place": ["region", "city"]}, "hierarchy 'place' names 'city', no variable of the table; it has region"),
+        ({"place": ["region"]}, "hierarchy 'place' has 1 level; give at least two, the coarsest first"),
+        ({"place": ["region", "city"]}, "hierarchy 'place' names 'city', which is not a .*; it has region"),
         ({"one": ["region", "town"], "two": ["region", "sex"]}, "'region' is in .* 'one' and again in 'two'.*zeros"),
         ({"place": ["town", "region"]}, "are not nested; recode one of the two, or drop the hierarchy"),
     ],

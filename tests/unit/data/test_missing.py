@@ -65,9 +65,9 @@ def test_what_is_left_out_is_counted_and_nothing_else_is(path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"exclude_missing": ["agee"]}, "exclude_missing names 'agee', no variable"),
+        ({"exclude_missing": ["agee"]}, "exclude_missing names 'agee', which is not a variable"),
         ({"exclude_missing": ["age"], "missing": {"age": "none"}}, "'age' are to have the category 'none' too; drop"),
-        ({"exclude_missing": True, "missing": "none"}, "all variables are to have the category 'none' too; drop one"),
+        ({"exclude_missing": True, "missing": "none"}, "all variables have the category 'none' too; drop one"),
     ],
 )
 def test_settings_that_contradict_each_other(settings: dict[str, Any], match: str, path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_row_without_any_value_is_refused(
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=1 if of == "row groups" else None)
     source = {"pandas": pd.DataFrame(table.to_pydict()), "arrow": table}.get(of, tmp_path / "t.parquet")
     if number:
-        with pytest.raises(InputError, match=rf", row {number}: it has no value at all; take it out$"):
+        with pytest.raises(InputError, match=rf", row {number}: the row is empty; delete it$"):
             read_table(source, variables=["age", "sex"], **settings)
     elif settings:
         assert read_table(source, variables=["age", "sex"], **settings).total == (3 if "missing" in settings else 1)

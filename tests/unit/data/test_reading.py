@@ -160,7 +160,7 @@ def refused(path: Path, match: str, detail: str = "", **options: Any) -> None:
 
 def test_sources_that_are_not_there_or_not_tables(tmp_path: Path) -> None:
     refused(tmp_path / "none.csv", "none.csv does not exist; give a Parquet or CSV file")
-    refused(text(tmp_path / "t.doc", "a\n1\n"), "t.doc is no file of data; its name should end in .parquet")
+    refused(text(tmp_path / "t.doc", "a\n1\n"), "t.doc is not a file of data; its name should end in .parquet")
     refused(text(tmp_path / "t.parquet", "a\n1\n"), "t.parquet cannot be read: .*; check that it is whole")
     refused(text(tmp_path / "e.parquet", ""), "e.parquet is empty")
     (tmp_path / "l.csv").write_bytes("a,b\n1,é\n".encode("latin-1"))
@@ -203,7 +203,7 @@ def test_folders(tmp_path: Path) -> None:
     text(folder / ".hidden.parquet", "")
     refused(folder, "d has no parts")
     text(folder / "notes.json", "")
-    refused(folder, "d has 'notes.json', which is no part")
+    refused(folder, "d has 'notes.json', which is not a part")
     (folder / "notes.json").unlink()
     write(folder / "2.csv", {"a": [1], "b": [2]})
     write(folder / "1.csv", {"a": [1], "b": [2]})
@@ -225,13 +225,17 @@ def test_parts_with_different_columns(tmp_path: Path, other: dict[str, Any]) -> 
 def test_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", {"a": [1], "b": [2]})
     refused(path, "t.csv has no column 'z'; it has a, b", variables=["a", "z"])
-    refused(path, r"t.csv has no column 'A' but 'a', alike but for capitals", variables=["A", "b"])
-    refused(path, r"columns makes 'c' of 'B', no column of .*t.csv; did you mean b. it has a, b", columns={"c": "B"})
+    refused(path, r"t.csv has no column 'A', but 'a', which differs only in capitals", variables=["A", "b"])
+    refused(
+        path,
+        r"columns makes 'c' of 'B', which is not a column of .*t.csv; did you mean b. it has a, b",
+        columns={"c": "B"},
+    )
     refused(path, "variable 'a' occurs 2 times", variables=["a", "b", "a"])
     refused(path, "0 variables; a table has 1 to 63", variables=[])
     refused(path, "'count' cannot be a variable: it is the column of counts", variables=["count"])
-    refused(path, "categories names 'z', no variable of .*t.csv; it has a, b", categories={"z": ["1"]})
-    refused(path, "missing names 'count', no variable of", missing={"count": "none"})
+    refused(path, "categories names 'z', which is not a variable of .*t.csv; it has a, b", categories={"z": ["1"]})
+    refused(path, "missing names 'count', which is not a variable of", missing={"count": "none"})
     refused(text(path, "a,Count\n1,2\n"), "has the column 'Count', and no setting declares whether it counts")
     refused(text(path, "a,count\n1,2\n"), "'count' cannot be a variable", variables=["a", "count"])
     refused(text(path, "a,(Total)\n1,2\n"), r"'\(Total\)' cannot be a variable: it stands for totals; rename")
@@ -264,7 +268,9 @@ def test_no_records(tmp_path: Path) -> None:
 def test_counts_that_are_none(tmp_path: Path, suffix: str, counts: list[Any], match: str) -> None:
     path = write(tmp_path / f"t{suffix}", {"a": list(range(len(counts))), "count": counts})
     if match.startswith("has the value"):
-        refused(path, "column 'count' has a value that is no count: a whole number from 0 to 9007199254740992", match)
+        refused(
+            path, "column 'count' has a value that is not a count: a whole number from 0 to 9007199254740992", match
+        )
     else:
         refused(path, match)
 
@@ -273,7 +279,7 @@ def test_types_that_are_none(tmp_path: Path) -> None:
     """Neither of categories nor of counts."""
     for values in ([[1]], [b"x"], pa.array([1], pa.timestamp("s"))):
         refused(write(tmp_path / "t.parquet", {"a": values}), "column 'a' has the type .*, which has no categories")
-    refused(write(tmp_path / "t.parquet", {"a": [1], "count": [True]}), "is no count", "has the value True")
+    refused(write(tmp_path / "t.parquet", {"a": [1], "count": [True]}), "is not a count", "has the value True")
     refused(write(tmp_path / "t.parquet", {"a": [1], "count": [[1]]}), "column 'count' has the type list; a count is")
 
 

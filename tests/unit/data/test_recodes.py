@@ -189,15 +189,18 @@ def test_counted_cells_are_set_aside_with_their_counts(tmp_path: Path) -> None:
 
 def test_nothing_is_left(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"a": ["x", "y"]})
-    with pytest.raises(InputError, match="has no good record: all 2 are bad; correct the data or the settings"):
+    with pytest.raises(InputError, match="has no valid record: all 2 are invalid; correct the data or the settings"):
         read_table(path, categories={"a": ["z"]}, invalid_records="exclude")
 
 
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
-        ({"recodes": {"b": {"top": 1}}}, "recodes names 'b', no variable of .*; it has a"),
-        ({"recodes": {"b": {"column": "z", "top": 1}}}, "recodes makes 'b' of 'z', no column of .*t.csv; it has a"),
+        ({"recodes": {"b": {"top": 1}}}, "recodes names 'b', which is not a variable of .*; it has a"),
+        (
+            {"recodes": {"b": {"column": "z", "top": 1}}},
+            "recodes makes 'b' of 'z', which is not a column of .*t.csv; it has a",
+        ),
         ({"recodes": {"a": {"tops": 1}}}, r"table\.recodes\.a\.tops is an unknown key; did you mean top"),
         ({"recodes": {"a": {"groups": {"p": ["x", "x"]}}}}, "the value 'x' is in 'p' and again in 'p'"),
         ({"invalid_records": "keep"}, "table.invalid_records = 'keep'"),

@@ -153,7 +153,7 @@ def test_the_column_of_counts_by_name(tmp_path: Path) -> None:
     table = read_table(path, columns={"count": "persons"})
     assert (table.total, table.schema.names) == (12, ("sex", "area"))
     for columns, match in (
-        ({"count": "people"}, "columns makes 'count' of 'people', no column of"),
+        ({"count": "people"}, "columns makes 'count' of 'people', which is not a column of"),
         ({"sex": None}, "only count may be null"),
     ):
         with pytest.raises(InputError, match=match):
@@ -163,7 +163,7 @@ def test_the_column_of_counts_by_name(tmp_path: Path) -> None:
         read_table(path, columns={"count": "persons"})
     assert read_table(path, columns={"count": None}, variables=["sex"]).total == 1
     path.write_text("sex,persons\nf,many\n")
-    with pytest.raises(InputError, match="column 'persons' has a value that is no count"):
+    with pytest.raises(InputError, match="column 'persons' has a value that is not a count"):
         read_table(path, columns={"count": "persons"})
 
 

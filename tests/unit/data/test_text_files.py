@@ -70,8 +70,8 @@ def test_two_columns_change_names_and_a_recode_is_of_the_new_one(tmp_path: Path)
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        ({"x": "z"}, "columns makes 'x' of 'z', no column of .*t.csv; it has a, b, count"),
-        ({"x": "count"}, "columns makes 'x' of 'count', no column"),
+        ({"x": "z"}, "columns makes 'x' of 'z', which is not a column of .*t.csv; it has a, b, count"),
+        ({"x": "count"}, "columns makes 'x' of 'count', which is not a column"),
         ({"b": "a"}, "columns makes 'b' of 'a', and .* has a column 'b'; rename both"),
         ({"count": "a"}, "columns makes 'count' of 'a', and .* has a column 'count'"),
         ({"x*y": "a"}, r"variable 'x\*y': a name is not empty"),

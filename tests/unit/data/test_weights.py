@@ -89,5 +89,5 @@ def test_weights_of_another_table_are_refused(tmp_path: Path) -> None:
     part = pa.table({"a": ["x", "x", "y"], "w": [2.0, 3.0, 4.0]})
     found = counted(tmp_path, [part], 1 << 30)
     assert found.weights is not None
-    with pytest.raises(InputError, match="these are not the weights of the table"):
+    with pytest.raises(InputError, match="the weights do not fit the table"):
         found.weights.rows(np.array([1, 0])).check(found.table)

@@ -204,6 +204,6 @@ def sets_of(variable: Counts, begin: Counts, end: Counts, node: int = 0, above: 
 @given(tables_and_knowledge())
 @settings(max_examples=100)
 def test_the_trie_has_the_smallest_unreleased_sets(example: tuple[Table, Knowledge]) -> None:
-    """A move of fewer variables would change a released marginal; structural zeros are no part of it."""
+    """A move of fewer variables would change a released marginal; structural zeros are not part of it."""
     _, known = example
     assert sorted(sets_of(*trie(known.structure.minimal_unreleased))) == sorted(known.structure.minimal_unreleased)

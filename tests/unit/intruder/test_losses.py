@@ -161,10 +161,14 @@ def test_random_tables_beside_a_listing_of_all_that_agree(
         ((math.nan,), (), "none = nan of an intruder's losses"),
         ((0.1, -1.0), (), "wrong = -1.0 of an intruder's losses"),
         ((0.1, math.inf), (), "wrong = inf of an intruder's losses"),
-        ((1e-9,), (), "none = 1e-09 of an intruder's losses is next to nothing beside wrong = 1.0: he claims nothing"),
+        (
+            (1e-9,),
+            (),
+            "none = 1e-09 of an intruder's losses is negligible beside wrong = 1.0, so no claim would be made",
+        ),
         ((0.1,), (-1.0,), "right = -1.0 of the agency's losses; give a number of at least 0"),
         ((0.1,), (1.0, math.nan), "wrong = nan of the agency's losses"),
-        ((0.1,), (0.0, 0.0), "the agency's losses are all 0; give what a claim that is right costs it"),
+        ((0.1,), (0.0, 0.0), "the agency's losses are all 0; give the loss that a correct claim causes"),
     ],
 )
 def test_faulty_losses(of_intruder: tuple[float, ...], of_agency: tuple[float, ...], message: str) -> None:
@@ -175,8 +179,8 @@ def test_faulty_losses(of_intruder: tuple[float, ...], of_agency: tuple[float, .
 @pytest.mark.parametrize(
     ("of", "most", "message"),
     [
-        (None, 0.1, "max_loss is of losses; give both, or none"),
-        (losses(0.1), None, "max_loss is of losses; give both, or none"),
+        (None, 0.1, "max_loss needs losses; give both or neither"),
+        (losses(0.1), None, "max_loss needs losses; give both or neither"),
         (losses(0.1), -0.1, "max_loss = -0.1; give at least 0, and less than the 1 that a claim may cost the agency"),
         (losses(0.1, 1, 1, 2), 2.0, "max_loss = 2.0; give at least 0, and less than the 2 that a claim"),
         (losses(0.1), math.nan, "max_loss = nan; give at least 0"),

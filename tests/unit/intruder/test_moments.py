@@ -142,7 +142,7 @@ def test_a_probability_at_the_threshold_is_not_above_it(threshold: float) -> Non
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "limits nothing; give max_above, max_probability or max_loss"),
+        ({}, "has no limit; give max_above, max_probability or max_loss"),
         ({"max_above": 1.0}, "max_above = 1.0; give a fraction of at least 0 and less than 1"),
         ({"max_above": -0.1}, "max_above = -0.1"),
         ({"max_above": float("nan")}, "max_above = nan"),

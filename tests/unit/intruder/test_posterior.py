@@ -255,7 +255,7 @@ def test_what_has_no_exact_law_is_sampled(czech: Table, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"law": "likely"}, "law 'likely' is none; choose released, uniform, saturated, or a model"),
+        ({"law": "likely"}, "law 'likely' is unknown; choose released, uniform, saturated, or a model"),
         ({"law": "[A,B][B,Z]"}, "Z"),
         ({"law": "[A][]"}, "unknown variable ''"),
         ({"law": "saturated", "draws": 0}, "draws = 0; give at least 20"),
@@ -263,7 +263,7 @@ def test_what_has_no_exact_law_is_sampled(czech: Table, monkeypatch: pytest.Monk
         ({"law": "average", "priors": {"saturated": 1.0}, "draws": 0}, "draws = 0; give at least 20"),
         ({"law": "saturated", "alpha": 0.0}, "alpha = 0.0; give a number above 0"),
         ({"law": "saturated", "alpha": math.nan}, "alpha = nan"),
-        ({"law": "average"}, "the law average is of a family"),
+        ({"law": "average"}, "the law average averages several laws"),
         ({"law": "average", "priors": {"saturated": 0.5, "uniform": 0.4}}, "sum to 0.9; they must sum to 1"),
         ({"law": "average", "priors": {"saturated": 1.5, "uniform": -0.5}}, "the prior of uniform is -0.5"),
         ({"law": "average", "priors": {"released": 1.0}}, "the law released cannot be averaged: it has no prior"),

@@ -117,7 +117,7 @@ def test_ties_and_reasons() -> None:
         (False, False),
     ]
     assert choice([unknown]).chosen is None
-    assert repr(choice([unknown])) == "none of 1 releases can be chosen"
+    assert repr(choice([unknown])) == "none of 1 release can be chosen"
 
 
 # Beside the listing
@@ -237,22 +237,22 @@ def test_random_tables_beside_a_listing_of_all_that_agree(table: Table, data: hs
     [
         (
             {"intruders": [{"thresholds": {0.5: 0.5, 0.9: 0.4}}]},
-            r"intruders\.0\.thresholds = .*add to 0\.9 instead of 1",
+            r"intruders\.0\.thresholds = .*sum to 0\.9; they must sum to 1",
         ),
         ({"intruders": [{"thresholds": {1.5: 1.0}}]}, r"intruders\.0\.thresholds.* less than 1"),
         (
             {"intruders": [{"targets": {"gender=male": 1}}]},
-            r"intruders\.0\.targets: 'gender=male' is no cell of the table",
+            r"intruders\.0\.targets: 'gender=male' is not a cell of the table",
         ),
         (
             {"scientists": [{"targets": {"sex=male": 1}}]},
-            r"scientists\.0\.targets: 'sex=male' is no cell .*unknown variable",
+            r"scientists\.0\.targets: 'sex=male' is not a cell .*unknown variable",
         ),
-        ({"scientists": [{"targets": {MEN["low"]: 0.5}}]}, r"scientists\.0\.targets.*add to 0\.5 instead of 1"),
+        ({"scientists": [{"targets": {MEN["low"]: 0.5}}]}, r"scientists\.0\.targets.*sum to 0\.5; they must sum to 1"),
         ({"scientists": [{"targets": "some"}]}, r"scientists\.0\.targets = 'some'"),
         ({"intruders": [{}, {"weight": -1.0}]}, r"intruders\.1\.weight = -1\.0.*greater than 0"),
         ({"intruders": [{"loss": "wrong"}]}, r"intruders\.0\.loss is an unknown key"),
-        ({"scientists": [{"law": "certain"}]}, r"scientists\.0\.law: law 'certain' is none; choose"),
+        ({"scientists": [{"law": "certain"}]}, r"scientists\.0\.law: law 'certain' is unknown; choose"),
         ({"within": -1.0}, r"within = -1\.0"),
     ],
 )
@@ -280,7 +280,7 @@ def test_what_no_engine_gives_is_not_chosen() -> None:
     [
         (
             "{intruders: [{thresholds: {0.5: 0.7, 0.9: 0.7}}]}",
-            r"curve\.decision\.intruders\.0\.thresholds.*add to 1\.4",
+            r"curve\.decision\.intruders\.0\.thresholds.*sum to 1\.4",
         ),
         ("{scientist: []}", r"curve\.decision\.scientist is an unknown key; did you mean scientists"),
     ],

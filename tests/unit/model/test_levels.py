@@ -144,7 +144,7 @@ def test_what_is_not_closed_is_no_schema(schema: Schema, rng: Rng) -> None:
     elif all(partition(schema, 1 << v | 1 << u) in told for own in of_axes for v in own for u in own):
         assert len(schema.restrict(kept)) == len(kept)
     else:
-        with pytest.raises(InputError, match="overlap, and their common refinement is no level"):
+        with pytest.raises(InputError, match="overlap, and their common refinement is not a level"):
             schema.restrict(kept)
 
 
@@ -165,7 +165,7 @@ def test_refinements_are_what_levels_tell_together(schema: Schema) -> None:
         added = with_refinements(left)
         assert len(added) >= len(schema)
         if len(added) > len(left):
-            with pytest.raises(InputError, match="overlap, and their common refinement is no level"):
+            with pytest.raises(InputError, match="overlap, and their common refinement is not a level"):
                 Schema(left)
 
 
@@ -326,14 +326,14 @@ def test_a_release_of_levels_that_overlap_is_not_explicit() -> None:
 @pytest.mark.parametrize(
     ("levels", "match"),
     [
-        ({"a": ("B", (0, 1, 1))}, "'a' is a level of 'B', no axis of the table"),
-        ({"a": ("A", (0, 1))}, "'a' is no partition of the 3 categories of 'A'"),
-        ({"a": ("A", (0, 1, 1, 1))}, "'a' is no partition of the 3 categories of 'A'"),
-        ({"a": ("A", (0, 2, 2))}, "'a' is no partition of the 3 categories of 'A'"),
+        ({"a": ("B", (0, 1, 1))}, "'a' is a level of 'B', which is not a variable of the table"),
+        ({"a": ("A", (0, 1))}, "'a' is not a partition of the 3 categories of 'A'"),
+        ({"a": ("A", (0, 1, 1, 1))}, "'a' is not a partition of the 3 categories of 'A'"),
+        ({"a": ("A", (0, 2, 2))}, "'a' is not a partition of the 3 categories of 'A'"),
         ({"a": ("A", (0, 0, 0))}, "'a' of 'A' has one group, so it has no effect"),
         ({"a": ("A", (2, 0, 1))}, "'(a|A)' and '(a|A)' are the same partition of the categories of 'A'"),
         ({"a": ("A", (0, 1, 1)), "b": ("A", (1, 0, 0))}, "'a' and 'b' are the same partition"),
-        ({"a": ("A", (0, 1, 1)), "b": ("a", (0, 1))}, "'b' is a level of 'a', no axis of the table"),
+        ({"a": ("A", (0, 1, 1)), "b": ("a", (0, 1))}, "'b' is a level of 'a', which is not a variable of the table"),
     ],
 )
 def test_what_is_no_level(levels: dict[str, tuple[str, tuple[int, ...]]], match: str) -> None:

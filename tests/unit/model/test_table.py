@@ -92,7 +92,7 @@ def test_forty_variables_of_four_categories(rows: int | None, monkeypatch: pytes
 
 
 def test_counts_are_checked() -> None:
-    with pytest.raises(InputError, match="1 cells have counts below 0"):
+    with pytest.raises(InputError, match="1 cell with a count below 0"):
         Table.of(schema_of([2]), np.array([[0]]), np.array([-1]))
     with pytest.raises(InputError, match="sum to more than 9007199254740992"):
         Table.of(schema_of([2]), np.array([[0], [1]]), np.array([MAX_TOTAL, 2]))

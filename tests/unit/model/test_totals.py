@@ -117,7 +117,7 @@ def test_totals_that_are_wrong_or_not_all_there_are_refused(seed: int, night: li
     place = int(rng.integers(len(cells), len(rows)))
     more = (*rows[place][:-1], rows[place][-1] + 1)
     for changed in ([more], []) if len(rows) > len(cells) + 1 else ([more],):
-        with pytest.raises(InputError, match="only a table that lists every total, each of them right"):
+        with pytest.raises(InputError, match="a table with totals is read only if it lists every total, each correct"):
             read([*rows[:place], *changed, *rows[place + 1 :]])
 
 

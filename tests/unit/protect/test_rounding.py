@@ -68,7 +68,7 @@ def test_a_table_of_ten_thousand_cells() -> None:
     ("counts", "base", "message"),
     [
         ([[1, 2]], 1, "the base is 1"),
-        ([[1, -2]], 3, "1 counts are below 0"),
+        ([[1, -2]], 3, "1 count below 0"),
         ([], 3, "has 0 cells"),
         ([1 << 60], 3, "beyond 2\\^50"),
     ],

@@ -36,7 +36,7 @@ def test_criteria_are_asked_by_their_arguments():
     assert Criteria.of(2, 3, min_frequency=4) == Criteria.of(2, 3, MinFrequency(4), min_frequency=None)
     assert Criteria.of(2, 3, min_frequency=4).facts == {"small_count": 2, "min_width": 3, "n_rule": 4}
     assert Criteria.of(2, 3).without(MinFrequency).get(MinFrequency) is None
-    with pytest.raises(InputError, match=r"'frequency' is no criterion; choose from .*min_frequency"):
+    with pytest.raises(InputError, match=r"'frequency' is not a criterion; choose from .*min_frequency"):
         Criteria.of(2, 3, frequency=4)
 
 

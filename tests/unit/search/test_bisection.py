@@ -116,6 +116,6 @@ def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
 )
 def test_settings_that_mean_nothing_to_it(given: dict[str, int], czech: Table) -> None:
     with pytest.raises(
-        ConfigError, match=rf"^release.method = bisection with {next(iter(given))}: it has no use for that"
+        ConfigError, match=rf"^release.method = bisection with {next(iter(given))}: the method does not use it"
     ):
         sdc.find_release(czech, "bisection", min_width=6, **given)

@@ -192,7 +192,7 @@ def test_fewer_steps_than_rounds(czech: Table) -> None:
 
 
 def test_weights_of_other_variables(czech: Table) -> None:
-    with pytest.raises(InputError, match="2 weights for 6 variables; give one to each"):
+    with pytest.raises(InputError, match="2 weights for 6 variables; give one for each"):
         searched(czech, 3, weights=Weights.equal(2))
 
 

@@ -77,7 +77,7 @@ def test_a_variable_that_structural_zeros_name_is_not_recoded() -> None:
     free = np.flatnonzero(~(table.codes[:, [0, 1]] == [0, 0]).all(axis=1))
     table = Table.of(table.schema, table.codes[free], table.counts[free])
     known = knows(table, NOTHING, StructuralZeros((((0, (0,)), (1, (0,))),)))
-    with pytest.raises(InputError, match=r"structural zeros name 'A', which then is not recoded; leave it as it is"):
+    with pytest.raises(InputError, match=r"structural zeros name 'A', so it cannot be recoded; leave it as it is"):
         Recode(table.schema, 0, (0, 1)).known(known)
     other = Recode(table.schema, 2, (0, 1))
     assert other.known(known) == knows(other.table(table), NOTHING, known.zeros)

@@ -188,7 +188,7 @@ def test_what_it_does_not_take(czech: Table) -> None:
     with pytest.raises(ConfigError, match=r"simulatable with table\.structural_zeros: a draw may have records where"):
         SimulatableSearch(evaluator_of(czech, 6, zeros=zeros)).run()
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
-    with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
+    with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable evaluates all"):
         SimulatableSearch(unknowing(wide, Criteria.of(20, 1))).run()
     for method in ("simulatable", "optimum"):
         with pytest.raises(ConfigError, match=f"the curve has no method {method}; choose ordered or bisection"):

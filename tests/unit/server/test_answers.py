@@ -312,7 +312,7 @@ def test_the_header_chooses_where_the_address_does_not(accept: str, suffix: str)
 
 @pytest.mark.parametrize("accept", ["image/png", "*/*;q=0", "nonsense", ",", "text/csv;q=-1", "application/pdf, x/*"])
 def test_a_header_that_names_nothing_that_is_had_is_refused(accept: str) -> None:
-    message = f"Accept: {accept!r} names no format that is had; there are application/json, text/html"
+    message = f"Accept: {accept!r} names no available format; choose from application/json, text/html"
     with pytest.raises(Problem, match=re.escape(message)):
         format_of(None, accept)
 

@@ -129,7 +129,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
     ),
     "a universe's codes": (fact_with(1, universe=[[0, [2]]]), RunFolderError, DAMAGED + ".*names the codes"),
     "an unknown part of a fact": (fact_with(0, more=1), RunFolderError, DAMAGED + "facts: 0: more: Unexpected"),
-    "more cells": (fact_with(0, between=2), RunFolderError, DAMAGED + r".*known_0\.parquet has 1 cells, 2 are claimed"),
+    "more cells": (fact_with(0, between=2), RunFolderError, DAMAGED + r".*known_0\.parquet has 1 cell, and its"),
     "no file": (lambda folder: (folder / "known_0.parquet").unlink(), InputError, r"known_0\.parquet is missing"),
     "a code": (columns_with(A=np.array([2], np.uint16)), InputError, r"known_0\.parquet is corrupt: column 'A' has"),
     "floats": (columns_with(low=np.array([4.0])), InputError, r"known_0\.parquet is corrupt: its columns are not A"),

@@ -242,7 +242,7 @@ def test_a_decomposable_release_of_more_cells_than_anybody_lists() -> None:
 def test_fits_that_cannot_be() -> None:
     table = czech()
     empty = Table.of(table.schema, table.codes[:0])
-    with pytest.raises(InputError, match="the table has no records; there is nothing to fit"):
+    with pytest.raises(InputError, match="the table has no records, so nothing can be fitted"):
         fit_model(empty, knows(empty, frontier("AB")))
     with pytest.raises(InputError, match="form = 'round': choose sparse or dense"):
         fit_model(table, knows(table, frontier("AB")), form="round")  # type: ignore[arg-type]

@@ -227,10 +227,10 @@ def test_what_is_no_fraction(fraction: float) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ("nothing", "model 'nothing' is none; choose best, released, or a model such as"),
-        ("[A,B", "model '.A,B' is none"),
+        ("nothing", "model 'nothing' is unknown; choose best, released, or a model such as"),
+        ("[A,B", "model '.A,B' is unknown"),
         ("[A,w]", "unknown variable 'w'"),
-        ("released", "nothing is released, and so there is no model released; choose best"),
+        ("released", "nothing is released, so the model released does not exist; choose best"),
     ],
 )
 def test_what_is_no_model(model: str, message: str) -> None:
@@ -245,12 +245,12 @@ def test_nobody_is_alone() -> None:
         lambda: uniques_by_model(table, knows(table, NOTHING), 0.5),
         lambda: uniques_by_weights(table, weights_of(table, np.ones(3))),
     ):
-        with pytest.raises(InputError, match="no cell has one record; there is no sample unique"):
+        with pytest.raises(InputError, match="no cell has exactly one record, so there is no sample unique"):
             find()
 
 
 def test_weights_below_1_are_refused_where_a_record_is_alone() -> None:
     table = dense(schema_of([2, 2]), [1, 4, 3, 0])
     assert len(uniques_by_weights(table, weights_of(table, np.array([1.0, 0.5, 0.5])))) == 1
-    with pytest.raises(InputError, match="1 records that are alone in their cell have a weight below 1"):
+    with pytest.raises(InputError, match="1 record alone in a cell with a weight below 1"):
         uniques_by_weights(table, weights_of(table, np.array([0.99, 1.0, 1.0])))
