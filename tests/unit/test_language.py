@@ -111,6 +111,12 @@ def test_a_page_is_short_and_plain(name: str) -> None:
         assert OLD_WORDS.findall(prose(text)) == []
 
 
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_page_has_an_example_near_its_top(name: str) -> None:
+    """A snippet, or a sentence with one."""
+    assert re.search(r"^```|\b[Ff]or example\b", "\n".join(PAGES[name].splitlines()[:25]), re.MULTILINE)
+
+
 def test_sentences_are_counted() -> None:
     text = "# Of titles\n\nWhat it is. A b\nc `d e`.\n\n- By x: Two.\n\n| Of y | z |\n\n```\nOf code.\n```\n"
     assert [one for one in sentences(text) if one] == ["What it is.", "A b c CODE.", "By x:", "Two.", "Of y", "z"]
