@@ -24,11 +24,10 @@ from sdc.risk.units import (
     move_cells,
     move_groups,
     move_priced,
-    sparsest_moves,
 )
 
 FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
-MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
+MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8}
 FIRST_BATCH, LAST_BATCH = 2, 32
 MOST_PLACES = 8  # of a unit
 WALK_STEPS = 10_000  # most nodes of one cell's walks: 1 s
@@ -52,18 +51,15 @@ class Certifying:
         """Rounds of more and more cells, whatever the workers; what one round finds is used by the next.
 
         Brief: cells are walked once, and those that stay open again and again, until one does not get its width. Else
-        from cheap to dear: all cells are walked once before one is walked again, and what is open then has its
-        sparsest difference looked for, which takes seconds a cell and found none in 48 where a search had stopped.
+        all cells are walked once before one is walked again.
         """
         if self._is_brief:
             self._certify_briefly(waiting)
             return
         self._walks(waiting, Shift.DOWN, Shift.UP)
         self._walks(waiting, Shift.MORE_DOWN, Shift.MORE_UP)
-        for batch in batches(self.short(waiting), FIRST_BATCH, LAST_BATCH):
-            if self._left > 0:
-                self._search(batch, Shift.SPARSEST_UP)
-                self._note_missed(batch)
+        if self._left > 0:
+            self._note_missed(waiting)
 
     def walk_once(self, waiting: CellRows) -> None:
         """The cheapest search alone: of each cell that is still short one walk down, and one up."""
@@ -178,8 +174,7 @@ class Certifying:
         """What the workers find to move the cells, one way after the other."""
         for shift in shifts:
             units = list(self._move_units(self.short(rows), shift))
-            work = sparsest_moves if shift is Shift.SPARSEST_UP else move_cells
-            results = self._effort.executor.run(work, self._table, [unit for _, unit in units])
+            results = self._effort.executor.run(move_cells, self._table, [unit for _, unit in units])
             by_component: dict[Component, list[Differences]] = {component: [] for component, _ in units}
             for (component, _), found in zip(units, results, strict=True):
                 by_component[component].append(found.differences)
@@ -191,9 +186,6 @@ class Certifying:
     def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
         steps = self._effort.budget.steps_per_cell
         most = BRIEF_STEPS if self._is_brief else WALK_STEPS
-        # a linear program costs more than a walk, whatever is allowed for a cell
-        if shift is Shift.SPARSEST_UP and steps <= WALK_STEPS:
-            return
         for component, cells, changes in self._support.wanted(rows, self._width.min_width, shift):
             frame, known = component.frame, component.knowledge
             for held in component.slices if can_search(frame.table) else ():

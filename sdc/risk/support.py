@@ -34,9 +34,8 @@ class Shift(IntEnum):
     UP = 1
     MORE_DOWN = 2
     MORE_UP = 3
-    SPARSEST_UP = 4
-    PROGRAM_DOWN = 5
-    PROGRAM_UP = 6
+    PROGRAM_DOWN = 4
+    PROGRAM_UP = 5
 
     @property
     def is_down(self) -> bool:

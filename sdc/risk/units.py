@@ -9,7 +9,7 @@ import numpy as np
 
 from sdc.bounds import collapse, exact, integer_program
 from sdc.bounds.method import is_small
-from sdc.feasible import sparsest, walk
+from sdc.feasible import walk
 from sdc.feasible.differences import Differences
 from sdc.feasible.suppressed_cells import PricedCells
 from sdc.feasible.walk import Moved, Shifted
@@ -99,12 +99,6 @@ def move_groups(table: Table, unit: ProvenUnit) -> integer_program.GroupsMoved:
     """Differences that move them as far as they must, found or excluded by the integer program."""
     part = component_table(table, unit.variables)
     return integer_program.moving(part, unit.knowledge, unit.groups, unit.useful, unit.needed)
-
-
-def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
-    """The same by sparsest differences, whose search has limits of its own."""
-    part = slice_of(component_table(table, unit.variables), unit.held)
-    return sparsest.find(part, unit.knowledge.with_hulls, unit.cells, unit.changes)
 
 
 def find_ends(table: Table, unit: tuple[SubTable, Knowledge, Codes]) -> Ends:

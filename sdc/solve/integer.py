@@ -80,12 +80,12 @@ class IntegerSystem:
             self._bare.add_linear_constraint(sum(free[i] for i in counts), low - forced, high - forced)
         return self._bare
 
-    def solution(self, effort: float = FIRST_EFFORT) -> Counts | None:
+    def solution(self) -> Counts | None:
         """(n,) counts that solve it, None if it is proven that none do; UndecidedError if neither is found."""
         if (self._lower > self._upper).any():
             return None
         self._model.clear_objective()
-        status, solver = self._solve({"max_deterministic_time": effort})
+        status, solver = self._solve({"max_deterministic_time": FIRST_EFFORT})
         if status == self._cp.INFEASIBLE:
             return None
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):

@@ -98,25 +98,3 @@ def _stacked(matrix: Any) -> Any:
     from scipy.sparse import vstack
 
     return vstack([matrix, -matrix])
-
-
-def vertex(matrix: Any, lower: Reals, upper: Reals, effort: float, *, dual: bool) -> Reals | None:
-    """(n,) numbers within these limits with sums 0 by the sparse (sums, n) matrix, and the least total, by GLOP.
-
-    effort  deterministic seconds
-    dual    whether to use the dual simplex, with perturbed costs
-
-    None if no optimum was found.
-    """
-    from ortools.linear_solver.python import model_builder_helper
-
-    model: Any = model_builder_helper.ModelBuilderHelper()
-    zero = np.zeros(matrix.shape[0])
-    model.fill_model_from_sparse_data(lower, upper, np.ones(matrix.shape[1]), zero, zero, matrix)
-    solver: Any = model_builder_helper.ModelSolverHelper("GLOP")
-    more = " use_dual_simplex: true perturb_costs_in_dual_simplex: true" if dual else ""
-    solver.set_solver_specific_parameters(f"max_deterministic_time: {effort}{more}")
-    solver.solve(model)
-    if solver.status() != model_builder_helper.SolveStatus.OPTIMAL:
-        return None
-    return np.array(solver.variable_values())

@@ -17,7 +17,6 @@ from hypothesis import strategies as hs
 from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.bounds.method import cell_bounds, cheap_bounds, method_names
-from sdc.feasible import sparsest
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations
 from sdc.feasible.suppressed_cells import narrow, primary_cells
@@ -359,14 +358,6 @@ def test_every_table_found_is_feasible(of: FactCase, width: int) -> None:
 def test_every_table_shifted_to_is_feasible(of: FactCase, rng: Rng) -> None:
     changes = rng.integers(-4, 5, len(of.cells))
     check_moves(of, shift(of.table, of.known, of.cells, changes, nodes=FEW_NODES).differences)
-
-
-@given(fact_cases(), hs.sampled_from([-2, -1, 1, 2]))
-@settings(max_examples=CASES // 5)
-def test_every_sparsest_difference_is_feasible(of: FactCase, change: int) -> None:
-    changes = np.maximum(np.full(len(of.cells), change), -of.table.count_at(of.cells))
-    asked = changes != 0
-    check_moves(of, sparsest.find(of.table, of.known, of.cells[asked], changes[asked]).differences)
 
 
 def test_a_walk_outside_of_a_universe_crosses_nothing_of_it() -> None:
