@@ -26,7 +26,7 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     if knowledge.facts:
         raise ReleaseError(
             f"{knowledge.facts[0].source} is known too, and the method dichotomous takes a release "
-            f"alone; choose the method auto"
+            "alone; choose the method auto"
         )
     if not is_treatable(knowledge.release, table.schema):
         raise ReleaseError(

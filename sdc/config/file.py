@@ -116,7 +116,7 @@ def _require_config(path: Path) -> None:
     if os.path.isdir(path):
         raise ConfigError(
             f"config {path} is a folder, not a YAML file; if it has the parts of a table, write a first config for "
-            f"it by "
+            "it by "
             f"sdc init {path}"
         )
 

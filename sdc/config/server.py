@@ -164,7 +164,7 @@ class ServerConfig(Section):
         if "simulatable" in names and (others := {"batch", "limit_unreleasable", "value"} & set(names)):
             raise ValueError(
                 f"the rule {min(others)} looks at the confidential table, so its refusals would reveal something in "
-                f"spite of the rule simulatable; leave one of the two out"
+                "spite of the rule simulatable; leave one of the two out"
             )
         return rules
 

@@ -196,7 +196,7 @@ def require_disjoint(own: Source, others: Source, column: str, records: int, csv
     if len(other_keys) < records:
         raise InputError(
             f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication of {records}; give the "
-            f"file of the records that were published"
+            "file of the records that were published"
         )
     # 1 in one file may be 1.0 in the other
     if both := set(map(alike_key, keys)) & set(map(alike_key, other_keys)):

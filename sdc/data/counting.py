@@ -403,7 +403,7 @@ def weights_of(column: pa.Array, name: str, part: str, decimal: str = ".") -> Co
         what = "negative" if values.min() < 0 else "zero to six decimals"
         raise InputError(
             f"{part}: weight {name!r} has values that are {what}; a weight is above 0: correct these weights, or "
-            f"leave the records out"
+            "leave the records out"
         )
     return found
 

@@ -74,7 +74,7 @@ def _require_nested(table: Table, name: str, coarse: int, fine: int) -> None:
         schema, variable = table.schema, table.schema.variables[fine]
         raise InputError(
             f"hierarchy {name!r}: {len(several)} of the categories of {schema.names[fine]!r} have records in "
-            f"several categories "
+            "several categories "
             f"of {schema.names[coarse]!r}, so they are not nested; recode one of the two, or drop the hierarchy",
             "\n".join(f"{variable.name} = {variable.categories[code]}" for code in several.tolist()),
         )

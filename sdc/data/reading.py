@@ -277,7 +277,7 @@ def count_records(
     if settings.missing_counts:
         raise InputError(
             f"{source.path} is to be read with missing counts, which this command does not do; leave out "
-            f"missing_counts, or use a build or sdc widths"
+            "missing_counts, or use a build or sdc widths"
         )
     with source.named():
         layouts, count, codings = _read_layouts(source, settings)
@@ -368,7 +368,7 @@ def _codings(
         (one, other), *_ = pairs.items()
         raise InputError(
             f"{path} has the columns {one!a} and {other!a}, that differ only in {differences({one: other})}; rename "
-            f"one, "
+            "one, "
             "leave it out of the variables, or set table.alike: keep"
         )
     for setting in ("categories", "missing", "exclude_missing", "recodes", "not_totals"):

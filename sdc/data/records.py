@@ -249,7 +249,7 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
     except Exception as error:  # each library has its own errors, whose messages may quote a record
         raise InputError(
             f"the {type(frame).__name__} cannot be read: reading it fails with {type(error).__name__}; run the "
-            f"query or frame alone, and correct it",
+            "query or frame alone, and correct it",
             str(error),
         ) from None
 

@@ -51,13 +51,13 @@ def _pattern(pattern: Any, schema: Schema, where: str) -> tuple[tuple[int, tuple
     if not isinstance(pattern, dict) or not pattern:
         raise InputError(
             f"{where} is {reprlib.repr(pattern)}; give a mapping from variables to categories with at least one "
-            f"variable"
+            "variable"
         )
     for name in pattern:
         if name not in schema.names:
             raise InputError(
                 f"{where} names {name!r}, which is not a variable of the table; {nearest(name, schema.names)}: "
-                f"correct the "
+                "correct the "
                 "name, add the variable, or take the pattern out"
             )
     chosen = {schema.index(name): categories for name, categories in pattern.items()}

@@ -140,7 +140,7 @@ class Fact:
             ]
             raise InputError(
                 f"{self.source}: of {many(len(empty), 'cell')} of {self.label(schema)} the interval is empty; give "
-                f"a lowest "
+                "a lowest "
                 "count that is not above the largest",
                 "\n".join(listed),
             )

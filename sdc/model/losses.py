@@ -28,7 +28,7 @@ class IntruderLosses:
         if self.none < LEAST * self.wrong:
             raise InputError(
                 f"none = {self.none} of an intruder's losses is negligible beside wrong = {self.wrong}, so no claim "
-                f"would be made; raise none"
+                "would be made; raise none"
             )
 
     @property

@@ -78,7 +78,7 @@ class Variable:
         if hidden := [category for category in self.categories if not is_plain(category)]:
             raise InputError(
                 f"variable {self.name!r} has {many(len(hidden), 'category')} with a control character or one that "
-                f"turns the "
+                "turns the "
                 "direction of text, so that what is read is not what is there; recode them",
                 f"categories {hidden[:100]}",
             )
@@ -129,7 +129,7 @@ class Schema:
         if len(of.groups) != len(axis.categories) or set(of.groups) != set(range(len(level.categories))):
             raise InputError(
                 f"{level.name!r} is not a partition of the {len(axis.categories)} categories of {axis.name!r}: each "
-                f"is in "
+                "is in "
                 f"one of its {len(level.categories)} groups, and each group has one; correct the level"
             )
         if len(level.categories) < 2:

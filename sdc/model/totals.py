@@ -63,7 +63,7 @@ def without_totals(table: Table, path: str, is_counted: bool) -> Table:
     cells_alone = [tuple(c for c in variable.categories if not is_reserved(c)) for variable in variables]
     wrong = InputError(
         f"{path} has rows of totals: {names[0]!r} has {' or '.join(RESERVED)}, which stands for all others and is "
-        f"not a category. Give only the cells; a table with totals is read only if it lists every total, each correct"
+        "not a category. Give only the cells; a table with totals is read only if it lists every total, each correct"
     )
     is_whole = all(own and v.categories == (*own, TOTAL) for own, v in zip(cells_alone, variables, strict=True))
     if not (is_counted and is_whole) or len(cells_alone) > MOST_VARIABLES:

@@ -105,7 +105,7 @@ class WeightRanges:
         if self.low[0].min() == self.high[0].max():
             raise InputError(
                 f"weight {column!r} is the same for every record, so that its totals are counts times it; remove "
-                f"table.weight from the config, and state the weight in publication.notes"
+                "table.weight from the config, and state the weight in publication.notes"
             )
 
 

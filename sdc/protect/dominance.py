@@ -140,7 +140,7 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
     if len(values) and values.min() < 0:
         raise InputError(
             f"{many(int((values < 0).sum()), 'value')} below 0, of which shares mean nothing; split them by sign, "
-            f"or leave them out"
+            "or leave them out"
         )
     if float(values.sum(dtype=np.float64)) >= 2.0**62:
         values = values.astype(object)

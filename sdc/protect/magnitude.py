@@ -387,7 +387,7 @@ def _owners(coded: Coded, name: str, unique: bool) -> Values:
     if unique and repeated:
         raise InputError(
             f"column {name!r} repeats a contributor in {many(repeated, 'record')}; leave out unique, and their "
-            f"records count "
+            "records count "
             "as one"
         )
     return codes

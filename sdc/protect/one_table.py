@@ -139,7 +139,7 @@ def suppress(
     if narrow:
         raise NotReleasableError(
             f"the bounds of {many(len(narrow), 'cell')} are narrower than {min_width} though all cells are "
-            f"suppressed: its "
+            "suppressed: its "
             f"margins{'' if intruder.unknown.all() else ' and the structural zeros'} tell them; merge categories"
         )
     least = _least(intruder, intruder.flat + 1, solves)

@@ -263,7 +263,7 @@ def _places(published: Schema, table: Table) -> Counts:
     if lacking := {schema.names[axis] for axis in schema.axes} - {*published.names}:
         raise InputError(
             f"{min(lacking)!r} is a variable of the table and is not published, so no cell can be "
-            f"guessed; leave it out of the table"
+            "guessed; leave it out of the table"
         )
     for variable in published.variables:
         v, code = schema.index(variable.name), {name: code for code, name in enumerate(variable.categories)}

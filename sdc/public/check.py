@@ -287,7 +287,7 @@ def all_related(tables: Sequence[tuple[Published, EarlierConfig]]) -> tuple[Sche
             # of the other records' categories nothing is known, and their cells would not be bounded
             raise InputError(
                 f"{one.published.source}: where lists all categories of {v!r} that any table has; remove {v!r} if "
-                f"the publication has all records, or add a table with the other categories"
+                "the publication has all records, or add a table with the other categories"
             )
     return schema, known
 

@@ -241,7 +241,7 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
     if entry is None:
         raise ConfigError(
             f"earlier names entry {relation.entry}, and the ledger has {many(len(entries), 'entry')} "
-            f"before this build; correct the number"
+            "before this build; correct the number"
         )
     if relation.disjoint and not entry.sub_tables:
         return ()  # the total alone, which is the table's or adds nothing
@@ -302,7 +302,7 @@ def with_earlier(
         if lacking:
             raise InputError(
                 f"entry {entry.number} of the ledger was judged with {many(len(lacking), 'structural zero')} that "
-                f"the config lacks; list them in table.structural_zeros: readers know them from then on",
+                "the config lacks; list them in table.structural_zeros: readers know them from then on",
                 f"structural zeros {sorted(lacking)}",
             )
         before.again(entry, lists.get(entry.number, ()))
@@ -459,7 +459,7 @@ def _require_counts(table: Table, one: Related) -> None:
         if wrong := int(((found < sums.low) | (found > sums.high)).sum()):
             how = (
                 f"differ by {base} or more from those of the table, and it is rounded to multiples of {base}. State "
-                f"by where which "
+                "by where which "
                 "records it is of, by disjoint that it is of others, or build from the table that it is of"
                 if base
                 else "differ from those of the table; take what was published of these records"

@@ -361,7 +361,7 @@ def _each_count(counts: Iterable[Any], path: Path) -> list[Count]:
         except (ValueError, OverflowError) as error:
             raise InputError(
                 f"{path} is not a table of counts, which its name promises: the one of row {row} is not a whole "
-                f"number; "
+                "number; "
                 "write 2-4 for one that is between 2 and 4, and nothing for a missing one",
                 f"row {row} has the count {count}",
             ) from error
@@ -383,7 +383,7 @@ def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = No
     if read is None:
         raise InputError(
             f"{path} is not a CSV, Parquet, JSON-stat or PX file; name tables by .csv, .parquet, .json or .px, and "
-            f"keep "
+            "keep "
             "nothing else in their folder"
         )
     try:
@@ -418,7 +418,7 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
     if empty := [count for count in listed.counts if isinstance(count, tuple) and count[0] > count[1]]:
         raise InputError(
             f"{path} has {many(len(empty), 'range')} of counts with the higher number first; write the lower one "
-            f"first, such as 2-4",
+            "first, such as 2-4",
             ", ".join(f"{low}-{high}" for low, high in empty[:MOST_QUOTED]),
         )
     if sum(counts) > MAX_TOTAL or any(end > MAX_TOTAL for count in listed.counts for end in _ends(count)):
@@ -443,7 +443,7 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
         if unknown := named - set(place):
             raise InputError(
                 f"{path} has {many(len(unknown), 'category')} of {name!r} that its list of categories lacks; "
-                f"publish it again"
+                "publish it again"
             )
         variables.append(Variable(name, own))
         columns.append(np.array([place[text] for text in texts], np.int64))

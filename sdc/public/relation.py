@@ -130,7 +130,7 @@ def related(published: Published, relation: EarlierConfig, schema: Schema) -> Re
     if len(set(variables)) < len(variables):
         raise InputError(
             f"{published.source}: two of its variables {', '.join(names)} are the same variable of the table; map "
-            f"each to its own"
+            "each to its own"
         )
     where = {schema.index(name): _flags(published, schema, name, chosen) for name, chosen in relation.where.items()}
     return Related(published, tuple(variables), tuple(codings), where)
@@ -141,7 +141,7 @@ def _flags(published: Published, schema: Schema, name: str, chosen: Sequence[str
     if unknown := set(chosen) - set(categories):
         raise InputError(
             f"{published.source}: where names {many(len(unknown), 'category')} that {name!r} does not have; choose "
-            f"from its own",
+            "from its own",
             f"categories {sorted(unknown)}",
         )
     return np.isin(np.array(categories, object), list(chosen))
@@ -176,7 +176,7 @@ def _coding(published: Published, own: Variable, given: RelatedVariableConfig, f
     if unknown := set(place) - set(groups):
         raise InputError(
             f"{published.source}: {many(len(unknown), 'category')} of {own.name!r} without a group; list the "
-            f"categories of each group"
+            "categories of each group"
         )
     return found
 
@@ -188,7 +188,7 @@ def _same(published: Published, own: Variable, finer: Variable, place: Mapping[s
     if len(others) == len(lacking) and {*map(_folded, others)} == {*map(_folded, lacking)} and others:
         raise InputError(
             f"{published.source}: {many(len(others), 'category')} of {own.name!r} written in another case or with "
-            f"other spaces than elsewhere; write them the same, or give by groups those within each",
+            "other spaces than elsewhere; write them the same, or give by groups those within each",
             f"categories {sorted(others)}",
         )
     if others or (lacking and published.is_whole):

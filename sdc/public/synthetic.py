@@ -133,7 +133,7 @@ def synthesize(
     if not is_exact and levelled.cells > MAX_CELLS:
         raise InputError(
             f"the tables have {levelled.cells:,} cells together, and a chain takes at most {MAX_CELLS:,}; give "
-            f"fewer variables, or a decomposable release"
+            "fewer variables, or a decomposable release"
         )
     try:
         exact = Draws(start, knowledge) if is_exact else None

@@ -211,7 +211,7 @@ def _refuse_formulas(variables: Iterable[Variable], labels: Labels) -> None:
         if found := [category for category in variable.categories if is_formula(category)]:
             raise ReleaseError(
                 f"a spreadsheet would run {many(len(found), 'category')} of {variable.name!r} as formulas; recode "
-                f"them, "
+                "them, "
                 f"{advice}",
                 f"categories {found}",
             )

@@ -189,7 +189,7 @@ def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> Decompo
     if len(start) != len(schema):
         raise InputError(
             f"the start graph has {len(start)} variables, the table {len(schema)}; give a graph on the variables of "
-            f"the table"
+            "the table"
         )
     if not start.release.contains(needed):
         apart = next(t for t in needed.frontier if t not in start.release)

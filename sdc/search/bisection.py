@@ -58,7 +58,7 @@ class BisectionSearch(OrderedSearch):
         if left:
             return NothingReleasableError(
                 f"the search was ended early after {many(len(self._steps), 'question')}, before a prefix of the "
-                f"list was "
+                "list was "
                 "proven; give it more time"
             )
         name = st.label(first, self.evaluator.table.schema)

@@ -65,6 +65,7 @@ from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
 from sdc.storage.proofs import SavedProofs, proofs_folder, read_proofs, read_refutations
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
+from sdc.storage.runs import last_finished
 
 Made = TypeVar("Made")
 Given = TypeVar("Given", bound=Section)
@@ -168,6 +169,13 @@ class Build:
             "data": digest_of([self._records_digest, self.publications.digest, *(one.digest for one in self.like)]),
             "code": code_digest(),
         }
+
+    @cached_property
+    def seconds_before(self) -> dict[str, float]:
+        """The seconds of each stage that the last finished run of the name computed."""
+        last = last_finished(self.folder.path.parent)
+        records = () if last is None else last.records().values()
+        return {record.name: record.seconds for record in records if record.status == "done"}
 
     @cached_property
     def _config_digest(self) -> str:

@@ -34,7 +34,6 @@ from sdc.stages.stages import stages_of
 from sdc.stages.table import check_names
 from sdc.stages.trial import STAGE_SECONDS, Trial, Tried, run_trial, tried_execution
 from sdc.storage.parquet import write_table
-from sdc.storage.runs import last_finished
 
 SECONDS = ("seconds", "seconds_at_most")
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
@@ -222,7 +221,8 @@ class _Times:
             return 0.0, 0.0
         tried = self.trial.stages.get(name)
         if tried is None or tried.left != 0.0:
-            tried = self._before.get(name, tried)
+            seconds = self.build.seconds_before.get(name)
+            tried = tried if seconds is None else Tried(seconds)
         if tried is None:
             least, most = 0.0, WRITE_SECONDS * SPREAD if name in (REPORT, RELEASE) else None
         elif tried.left == 0.0:
@@ -239,13 +239,6 @@ class _Times:
         """How many times as many workers the build has as the trial; 1 for a scheduler address, not contacted."""
         execution = self.build.config.execution
         return (workers_of(execution) or 1) / (workers_of(tried_execution(execution)) or 1)
-
-    @cached_property
-    def _before(self) -> dict[str, Tried]:
-        """The stages that the last finished run of the name computed, as if they were tried."""
-        last = last_finished(self.build.folder.path.parent)
-        records = () if last is None else last.records().values()
-        return {record.name: Tried(record.seconds) for record in records if record.status == "done"}
 
 
 def _rounded(seconds: float | None) -> float | None:

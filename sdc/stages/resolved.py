@@ -274,7 +274,7 @@ class ResolvedInput:
         if view in public.release:
             raise InputError(
                 f"{sub_table} is in the release unchanged, so nothing needs rounding; name a sub-table "
-                f"that is not released"
+                "that is not released"
             )
         criteria, effort = self.criteria(), Effort(self.budget)
         evaluator = RiskEvaluator(

@@ -35,6 +35,7 @@ from sdc.version import VERSION, deciding
 MOST_RUNS = 3  # if others publish meanwhile
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
 Made = TypeVar("Made")
+SHOWN_SECONDS = 10.0  # stages that took less are not estimated
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,12 @@ class Stage:
     configured: Callable[[BuildConfig], Any] = lambda config: True
     version: int = 1
     task: str = ""
+
+    def announced(self, build: Build) -> str:
+        """Return what the stage does, and how long it took in the last finished run of the name."""
+        seconds = build.seconds_before.get(self.name, 0.0)
+        before = f", {seconds:.0f} s in the last finished run" if seconds >= SHOWN_SECONDS else ""
+        return f"{self.name}: {self.does}{before}"
 
     def key(self, build: Build, outputs: Mapping[str, str] | None = None) -> str:
         """Return the digest of all inputs; outputs of earlier stages are given, or read from the manifest."""
@@ -249,7 +256,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say, step: St
     """Reuse the outputs of an equal key, or make the stage; record it in the manifest."""
     folder, measured = build.folder, MeasuringExecutor(executor)
     work = Work(build, stage.name, stage.key(build), measured, say, step)
-    with _logged(stage, folder.path):
+    with _logged(stage, build):
         # look first: existing outputs need no memory
         found = _of_released(stage, work) if build.is_released else _adopted(stage, work)
         found = found or _made(stage, work)
@@ -263,21 +270,21 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say, step: St
 
 
 @contextmanager
-def _logged(stage: Stage, run_folder: Path) -> Iterator[None]:
+def _logged(stage: Stage, build: Build) -> Iterator[None]:
     """Log that the stage started, and why it failed."""
-    emit(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
+    emit(STARTED, stage.announced(build), stage=stage.name)
     try:
         yield
     except BaseException as error:
         if isinstance(error, SdcError):
-            file_detail(error, run_folder)
+            file_detail(error, build.folder.path)
         emit(FAILED, str(error), stage=stage.name, error=type(error).__name__)
         raise
 
 
 def _made(stage: Stage, work: Work) -> StageRecord:
     build, folder = work.build, work.build.folder
-    work.show(f"{stage.name}: {stage.does}")
+    work.show(stage.announced(build))
     if names.TABLE in stage.needs:
         stage.require(build, build.made.table)
     with folder.writing(stage.name, public=stage.name == names.RELEASE) as into:

@@ -171,7 +171,7 @@ def require_persons(table: Table, weights: RecordWeights) -> None:
     if below := int((weights.totals[table.counts == 1] < UNIT).sum()):
         raise InputError(
             f"{many(below, 'record')} alone in a cell with a weight below 1, so less than one person; give weights "
-            f"of at least 1, or a fraction"
+            "of at least 1, or a fraction"
         )
 
 

@@ -401,7 +401,7 @@ def test_super_cells_by_names(czech: Table) -> None:
     assert found.to_arrow().column("super_cell").to_pylist() == ["A=no C=yes", "A=no C=yes", "B=no"]
     fractions = sdc.super_cell_bounds(czech, known, "A=no, C=yes", fractional=True)
     assert fractions.exact.all()
-    assert "Bounds of 1 super-cells by fractional, 1 of them exact" in repr(fractions)
+    assert "Bounds of 1 super-cell by fractional, 1 of them exact" in repr(fractions)
 
 
 def test_no_super_cell(czech: Table) -> None:

@@ -408,7 +408,7 @@ def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) 
     if own != asked:
         raise ChainError(
             f"the history {name} records the criterion {own[:200]}, and {standard.source} has {asked}; a history is "
-            f"audited by its server's criterion: name the config of that server, or find out who changed it"
+            "audited by its server's criterion: name the config of that server, or find out who changed it"
         )
 
 

@@ -169,7 +169,7 @@ class HistoryProjection:
         if version != self.state.version:
             raise ChainError(
                 f"entry {entry.seq} of the history has version {version} instead of {self.state.version}; restore "
-                f"the history"
+                "the history"
             )
         shown = PUBLIC_STATES[outcome]
         self.outcomes[outcome] += 1

@@ -267,5 +267,5 @@ def test_a_relation_of_what_is_not_checked_is_refused(tmp_path: Path) -> None:
     one = write(tmp_path / "1.csv", "a,count\nx,3\n")
     with pytest.raises(InputError, match="which is not checked"):
         check([one], [EarlierConfig(folder="other")])
-    with pytest.raises(InputError, match="every table is of other records"):
+    with pytest.raises(InputError, match="every table is declared to have other records"):
         check([one], [EarlierConfig(folder=one, disjoint=True)])

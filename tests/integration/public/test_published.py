@@ -153,7 +153,7 @@ def test_one_measure_and_one_period_are_no_variables(tmp_path: Path) -> None:
         ("t.json", json.dumps({**STAT, "value": {"5": 1}}), "numbers a cell that it does not have"),
         ("t.json", json.dumps({**STAT, "size": [3], "value": [1, 2, 3]}), "do not match its sizes"),
         ("t.json", json.dumps({**STAT, "version": "1.0", "value": [1, 2]}), "not a dataset of JSON-stat 2.0"),
-        ("t.json", json.dumps({**STAT, "value": [1, True]}), "no counts"),
+        ("t.json", json.dumps({**STAT, "value": [1, True]}), "without a whole count"),
         ("t.csv", "a,count,weighted_total\nx,1,9\n", "totals of weights, which cannot be judged together with counts"),
         ("t.csv", "a,count,count_rounded_to_3\nx,1,0\n", "numbers are count and count_rounded_to_3, and not one"),
         ("t.csv", "a,count_rounded_to_x\nx,1\n", "its numbers are count_rounded_to_x, and not exact"),

@@ -309,11 +309,11 @@ def test_rule_sets_by_name_and_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is not a mapping from names to lists of rules"),
-        ("[1]", "is not a mapping from names to lists of rules"),
+        ("", "must be a mapping from names to lists of rules"),
+        ("[1]", "must be a mapping from names to lists of rules"),
         ("a: [{rule: share}]", r"sets.yaml: a: rules\.0\.share\.most is missing"),
         ("a: [{rule: shares}]", r"sets.yaml: a: rules\.0"),
-        ("a: [{rule: one_step}, {rule: one_step}]", "the rule one_step is there twice"),
+        ("a: [{rule: one_step}, {rule: one_step}]", "the rule one_step is listed twice"),
     ],
 )
 def test_a_file_that_has_no_rules_is_refused(content: str, message: str, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_what_the_table_has_not_is_refused(tmp_path: Path) -> None:
     for text, message in (
         (
             "A,Z,count\nno,x,5\nyes,y,3\n",
-            "'Z' is published, and no variable of the table; give its variable by --relations",
+            "'Z' is published and is not a variable of the table; give its variable by --relations",
         ),
         (
             "A,B,count\nno,no,5\nyes,yes,3\n",

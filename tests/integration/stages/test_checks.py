@@ -14,6 +14,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.stages.build import open_build
 from sdc.stages.resolved import ResolvedInput
+from sdc.stages.stages import SEARCH, WIDTHS
 from sdc.stages.table import check_before, check_names
 
 TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
@@ -46,7 +47,10 @@ def written(folder: Path, **sections: Any) -> Path:
         ({"release": {"protect": [{"of": "age*sex", "by": "recoding", "merge": "area"}]}}, r"would recode age\*sex"),
         ({"release": {"require": ["age*sex"], "forbid": ["sex"]}}, r"require has age\*sex, and forbid sex"),
         ({"release": {"protect": [{"of": "area*age"}], "forbid": ["age"]}}, r"protect has area\*age, and forbid age"),
-        ({"release": {"protect": [{"of": "area*age"}, {"of": "age*area"}]}}, r"protect names area\*age twice"),
+        (
+            {"release": {"protect": [{"of": "area*age"}, {"of": "age*area"}]}},
+            r"protect names area\*age in two sections",
+        ),
         (
             {"uniques": {"fraction": 0.5, "model": "[age,sx]"}, "table": {"hierarchies": {}}},
             r"uniques.model = .*unknown variable 'sx'",
@@ -79,9 +83,17 @@ def test_earlier_totals_of_weights_are_refused_before_any_work(tmp_path: Path) -
         check_before(open_build(written(tmp_path, earlier=[{"folder": "before.csv"}])))
 
 
+def test_a_stage_says_how_long_it_took_before(tmp_path: Path) -> None:
+    build = open_build(written(tmp_path))
+    assert SEARCH.announced(build) == "search: finds a release"
+    vars(build)["seconds_before"] = {"search": 31.7, "widths": 9.9}
+    assert SEARCH.announced(build) == "search: finds a release, 32 s in the last finished run"
+    assert WIDTHS.announced(build) == "widths: critical widths of the sub-tables"
+
+
 def test_levels_that_are_no_variables(tmp_path: Path) -> None:
     table = {"hierarchies": {"place": ["region", "aera"]}}
-    with pytest.raises(InputError, match="hierarchy 'place' names 'aera', which is not a .*; did you mean area"):
+    with pytest.raises(InputError, match=r"hierarchy 'place' names 'aera', which is not a .*; did you mean area"):
         check_before(open_build(written(tmp_path, table=table)))
 
 
@@ -102,7 +114,7 @@ def test_what_only_the_records_tell_is_left_to_them(tmp_path: Path) -> None:
     sections["release"]["require"] = ["region*sex"]
     build = open_build(written(tmp_path, **sections))
     check_before(build)
-    with pytest.raises(InputError, match="bad records"):
+    with pytest.raises(InputError, match="invalid records"):
         build.counted(IN_PROCESS)
 
 

@@ -373,7 +373,7 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             build(column=column)
     people(dense(table.schema, [9, 9, 9, 8]), tmp_path / "others.csv", 36)
-    with pytest.raises(InputError, match="has 35 records, and the publication is of 36"):
+    with pytest.raises(InputError, match="has 35 records, and the publication of 36"):
         build()
     with pytest.raises(InputError, match=r"none\.csv does not exist"):
         build(records="none.csv")

@@ -71,7 +71,7 @@ def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
         built(config(czech_folder, "second", [], ledger="led"))
     with pytest.raises(InputError, match="is not of these records"):
         built(config(czech_folder, "second", [{"entry": 1}], ledger="led"))
-    with pytest.raises(ConfigError, match="earlier has entry 7, and the ledger has 1"):
+    with pytest.raises(ConfigError, match="earlier names entry 7, and the ledger has 1 entry"):
         built(config(czech_folder, "second", [{"entry": 7}], ledger="led"))
     assert built(config(czech_folder, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
 

@@ -93,7 +93,7 @@ def test_a_ledger_whose_hashes_anybody_can_make_is_listed_and_copied_before_a_bu
     assert (copied.key, copied.sealed, before.sealed) == (before.key, True, False)
     assert copied.head != before.head
     for new, old, match in (
-        (False, "led", r"say that .*other is new"),
+        (False, "led", r"add --new for .*other"),
         (True, "new", "already has this version's format; use it"),
         (True, "none", "there is no ledger"),
     ):

@@ -77,7 +77,7 @@ def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> N
     file.unlink()
     message = str(refusal("gone"))
     assert f"its proof {file} is missing; restore the file" in message
-    assert "cells keep the minimum width" in message
+    assert "keep the minimum width" in message
     named = Path(message.split("are in ")[-1].split(",")[0]).read_text()
     assert "the cell " in named
     file.write_bytes(content)
