@@ -284,6 +284,10 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
         return f"{name} is an unknown key; {quoted}{meant(keys[-1], known)}allowed: {', '.join(known)}"
     if error["type"] == "missing":
         return f"{name} is missing; add it ({_allowed(model, keys)})"
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):  # of a rule of a server
+        key, given = error["ctx"]["discriminator"].strip("'"), error["ctx"].get("tag")
+        what = f"is missing; add {key}" if given is None else f"= {given!r} is unknown"
+        return f"{name}.{key} {what} ({_allowed(model, keys)})"
     reason = _A_SECTION.sub("a section", error["msg"].removeprefix("Value error, ").removeprefix("Input "))
     reason = reason.replace("a valid tuple", "a list")
     if not keys:

@@ -321,7 +321,8 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
                 "https://",
             )
         ),
-        ("rules: [{rule: kind}]", r"server\.rules\.0.* = .*one_step"),
+        ("rules: [{rule: kind}]", r"server\.rules\.0\.rule = 'kind' is unknown .*one_step"),
+        ("rules: [{most: 1}]", r"server\.rules\.0\.rule is missing; add rule .*one_step"),
         ("rules: [{rule: limit_unreleasable}]", "it has no limit and would refuse nothing; give most or share"),
         ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is listed twice"),
         ("rules: [{rule: share, most: 1}]", "most = 1"),
