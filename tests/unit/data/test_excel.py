@@ -79,6 +79,7 @@ REFUSED: dict[str, tuple[Rows, str]] = {
     "nothing": ([], "t.xlsx has no cells"),
     "a header alone": ([HEADER], "has no records"),
 }
+DAMAGED = "cannot be read: it is damaged, or not what its name says; check that it is whole"
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -131,10 +132,10 @@ HEAD = '<x:row><x:c t="s"><x:v>0</x:v></x:c></x:row>'
         ('<row r="2"><c r="A2"><v>1</v></c><c r="A2"><v>2</v></c></row>', "row 2: its cells are out of order"),
         ('<row r="999999"><c r="A999999"><v>1</v></c></row>', "row 2: the row is empty"),
         ('<row r="1048577"></row>', "row 1048577: a sheet has 1,048,576 at most"),
-        ('<row><c t="s"><v>-1</v></c></row>', "cannot be read: it is damaged, or not what its name says; check that it is whole"),
-        ('<row><c t="s"><v>7</v></c></row>', "cannot be read: it is damaged, or not what its name says; check that it is whole"),
-        ("<row><c><v>1</v></c>", "cannot be read: it is damaged, or not what its name says; check that it is whole"),
-        ("<row><c><v>x</v></c></row>", "cannot be read: it is damaged, or not what its name says; check that it is whole"),
+        ('<row><c t="s"><v>-1</v></c></row>', DAMAGED),
+        ('<row><c t="s"><v>7</v></c></row>', DAMAGED),
+        ("<row><c><v>1</v></c>", DAMAGED),
+        ("<row><c><v>x</v></c></row>", DAMAGED),
     ],
 )
 def test_files_of_other_programs(rows: str, found: Any, tmp_path: Path) -> None:
