@@ -97,6 +97,7 @@ _counter, _gauge = partial(_metric, CounterMetricFamily), partial(_metric, Gauge
 Found = TypeVar("Found")
 TOTAL = "(total)"
 KEPT_BYTES = 1 << 30  # of files with answers
+SMALL_BYTES = 1 << 16  # of an answer that is sent at once; a response by file needs three threads in turn
 FOR_EVER = "max-age=31536000, immutable"
 
 Route = tuple[str, str, Callable[..., Any], Responses]
@@ -223,6 +224,9 @@ class _Handlers:
                 headers["accept-ranges"] = "none"
                 return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
             kept = found if within is not None else self.kept.get(key, lambda: found)
+        if kept.size <= SMALL_BYTES and "range" not in request.headers:
+            headers["accept-ranges"] = "bytes"
+            return Response(Path(kept.path).read_bytes(), headers=headers, media_type=format.media_type)
         held = BackgroundTask(kept.hold)
         return FileResponse(kept.path, headers=headers, media_type=format.media_type, background=held)
 
