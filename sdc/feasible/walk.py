@@ -60,6 +60,7 @@ TRIES = np.array(
     [[0, 80, 2], *([n, 150, 2] for n in range(1, 11)), *([n, 150, 3] for n in range(11, 15)), [15, 300, 3]]
 )
 ALL, FIRST, OTHERS = range(len(TRIES)), range(1), range(1, len(TRIES))
+NOWHERE = np.zeros(0, np.int64)
 
 
 def can_search(table: Table) -> bool:
@@ -119,11 +120,12 @@ def shift(
     return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
 
 
-def shift_cheaply(
+def shift_priced(
     table: Table,
     knowledge: Knowledge,
     suppressed: PricedCells,
-    cells: Codes,
+    cells: Codes | None,
+    places: Ints,
     changes: Counts,
     *,
     nodes: int,
@@ -131,37 +133,20 @@ def shift_cheaply(
 ) -> Shifted:
     """As `shift`, from the true table, by moves that cost least of what the sub-tables in part show.
 
-    ReleaseError as `find`.
+    cells  (n, axes), or None for (n,) cells of the sub-tables in part, by their places among all prices
+
+    The view of facts without intervals is as if whole. ReleaseError as `find`.
     """
-    walker, by = _priced_walker(table, knowledge, suppressed), np.maximum(changes, -table.count_at(cells))
-    found = walker.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
-    return found.agreeing(table, knowledge)
-
-
-def shift_suppressed(
-    table: Table,
-    knowledge: Knowledge,
-    suppressed: PricedCells,
-    places: Ints,
-    changes: Counts,
-    *,
-    nodes: int,
-    tries: range,
-) -> Shifted:
-    """The same of (n,) cells of the sub-tables in part, by their places among all prices: each moves by its change."""
-    walker = _priced_walker(table, knowledge, suppressed)
-    begin, keys = cells_of_places(table, suppressed.views, places, changes > 0)
-    found = walker.shifted_suppressed(begin, keys, places, changes, np.full(len(places), nodes), tries)
-    return found.agreeing(table, knowledge)
-
-
-def _priced_walker(table: Table, knowledge: Knowledge, suppressed: PricedCells) -> _Walker:
-    """One that pays for what it changes of sub-tables in part; the view of facts without intervals is as if whole."""
     known, limits = without_intervals(knowledge, table)
     priced = suppressed.beside(limits)
     walker = _walker(table, known.with_hulls, 0, None, priced.views)
     walker.price(priced)
-    return walker
+    if cells is None:
+        begin, keys = cells_of_places(table, suppressed.views, places, changes > 0)
+    else:
+        begin = keys = NOWHERE
+        places, changes = table.schema.keys.pack(cells), np.maximum(changes, -table.count_at(cells))
+    return walker.shifted(places, changes, np.full(len(places), nodes), tries, begin, keys).agreeing(table, knowledge)
 
 
 def _from(base: Differences, found: Differences, table: Table) -> Differences:
@@ -351,16 +336,12 @@ class _Walker:
         walk_cell_kernel.count_lines(filled)
         self._work = self._work._replace(table=filled)
 
-    def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> Shifted:
-        """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
-        return self.shifted_suppressed(np.zeros(0, np.int64), np.zeros(0, np.int64), keys, changes, nodes, tries)
-
-    def shifted_suppressed(
-        self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: Ints, tries: range
+    def shifted(
+        self, places: Ints, changes: Ints, nodes: Ints, tries: range, begin: Ints = NOWHERE, keys: Ints = NOWHERE
     ) -> Shifted:
-        """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]].
+        """Moves (n,) cells, by their keys, by (n,) changes with at most (n,) nodes for each.
 
-        Cells, where `begin` is empty.
+        Where `begin` is given places of sub-tables in part instead, each from one of keys[begin[i]:begin[i + 1]].
         """
         parts, rows = list[Shifted](), TRIES[tries.start : tries.stop]
         for first in range(0, max(1, len(places)), CELLS_AT_ONCE):

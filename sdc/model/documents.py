@@ -62,11 +62,11 @@ def plain(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any 
     return _adapter(kind).dump_python(value, context=schema, exclude=leave_out, warnings="error")
 
 
-def sparse(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any = None) -> dict[str, Any]:
+def sparse(kind: type[T], value: T, schema: Schema | None = None) -> dict[str, Any]:
     """As `plain`, without fields that have their defaults."""
     own: tuple[Field[Any], ...] = fields(kind)  # type: ignore[arg-type]  # only of dataclasses
     usual = {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in own}
-    content = plain(kind, value, schema, leave_out).items()
+    content = plain(kind, value, schema).items()
     return {name: content_of_field for name, content_of_field in content if getattr(value, name) != usual[name]}
 
 

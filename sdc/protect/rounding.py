@@ -90,10 +90,10 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
     raise ReleaseError(f"no rounding of the table to base {base} was found that keeps its margins; choose another base")
 
 
-def require_no_levels(view: SubTable, schema: Schema, hidden: SubTable = 0) -> None:
-    """InputError for a sub-table below a level that is not hidden: its sums there would not be near the true ones."""
+def require_no_levels(view: SubTable, schema: Schema) -> None:
+    """InputError for a sub-table below a level: its sums there would not be near the true ones."""
     finest = schema.levels.finest(view)
-    if coarser := schema.levels.closed(finest) & ~finest & ~hidden:
+    if coarser := schema.levels.closed(finest) & ~finest:
         above = ", ".join(schema.names[v] for v in st.members(coarser))
         raise InputError(
             f"{st.label(view, schema)} is not rounded, for its sums by {above} could be far from the true ones; round "

@@ -182,7 +182,7 @@ def shown(
     certifying = Certifying(width, evaluator.table, support, replace(evaluator.effort, budget=short), {})
     waiting = width.short(support, width.doubtful(support))
     # walks of who is too narrow then fail, and those that fail take longest
-    certifying.walk_once(waiting[width.is_wide(_most(support, views, waiting))])
+    certifying.walk(waiting[width.is_wide(_most(support, views, waiting))])
     return support, width.short(support, width.doubtful(support))
 
 

@@ -56,14 +56,10 @@ class Certifying:
         if self._is_brief:
             self._certify_briefly(waiting)
             return
-        self._walks(waiting, Shift.DOWN, Shift.UP)
-        self._walks(waiting, Shift.MORE_DOWN, Shift.MORE_UP)
+        self.walk(waiting)
+        self.walk(waiting, Shift.MORE_DOWN, Shift.MORE_UP)
         if self._left > 0:
             self._note_missed(waiting)
-
-    def walk_once(self, waiting: CellRows) -> None:
-        """The cheapest search alone: of each cell that is still short one walk down, and one up."""
-        self._walks(waiting, Shift.DOWN, Shift.UP)
 
     def certify_own(self) -> None:
         """The same of primary cells of suppressed tables, by walks, and in small components by the integer program."""
@@ -152,8 +148,11 @@ class Certifying:
                 if self._note_missed(batch):
                     return
 
-    def _walks(self, rows: CellRows, down: Shift, up: Shift) -> None:
-        """Rounds of cells; the last is about as large as what is left of the budget allows for, one way of a cell."""
+    def walk(self, rows: CellRows, down: Shift = Shift.DOWN, up: Shift = Shift.UP) -> None:
+        """Of each cell that is still short walks down and up, by default the cheapest, in rounds.
+
+        The last round is about as large as what is left of the budget allows for, one way of a cell.
+        """
         waiting, size = self.short(rows), LAST_BATCH
         while len(waiting) and self._left > 0:
             # larger rounds keep workers busy, but what one finds serves the next, and the budget must not run out

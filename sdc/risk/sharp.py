@@ -35,7 +35,7 @@ from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, most_steps, seek
 from sdc.risk.slices import CELLS_PER_SLICE, WHOLE, Slice
 from sdc.risk.support import Component, Support
-from sdc.risk.units import batches, component_table, cut
+from sdc.risk.units import batches, component_table, cut, narrowed
 from sdc.solve.ends import STEPS_PER_SECOND
 
 METHODS = (
@@ -377,10 +377,9 @@ class _Sharpened:
 
     def meet(self, rows: CellRows, outer: Intervals, label: int) -> None:
         """Takes over narrower outer bounds of some marginal cells."""
-        met = np.stack([np.maximum(self.outer[rows, 0], outer[:, 0]), np.minimum(self.outer[rows, 1], outer[:, 1])], 1)
-        by = self.outer_by[rows]
-        by[met != self.outer[rows]] = label
-        self.outer[rows], self.outer_by[rows] = met, by
+        met = narrowed(self.outer, rows, outer)
+        self.outer_by[met != self.outer] = label
+        self.outer = met
 
     def add(self, found: Sequence[Differences], label: int) -> None:
         """Takes over feasible tables."""
@@ -489,7 +488,7 @@ class _SharpSearch:
         rows = np.arange(len(self.cells))
         ends = {part.component.frame.variables: part.outer[part.component.frame.row] for part in self.parts}
         outer = self.support.outer_by(ends, rows)
-        self.outer = np.stack([np.maximum(outer[:, 0], self.known[:, 0]), np.minimum(outer[:, 1], self.known[:, 1])], 1)
+        self.outer = narrowed(outer, rows, self.known)
         self.inner = self.support.inner
         self.is_given = self.outer != outer
         self.open: Flags = self.outer != self.inner

@@ -89,10 +89,8 @@ def move_cells(table: Table, unit: MoveUnit) -> Moved:
 
 def move_priced(table: Table, unit: PricedUnit) -> Shifted:
     """Differences that move them, cheap in what they change of what is shown."""
-    asked = component_table(table, unit.variables), unit.knowledge, unit.suppressed
-    if unit.cells is not None:
-        return walk.shift_cheaply(*asked, unit.cells, unit.changes, nodes=unit.nodes, tries=unit.tries)
-    return walk.shift_suppressed(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
+    asked = unit.knowledge, unit.suppressed, unit.cells, unit.places, unit.changes
+    return walk.shift_priced(component_table(table, unit.variables), *asked, nodes=unit.nodes, tries=unit.tries)
 
 
 def move_groups(table: Table, unit: ProvenUnit) -> integer_program.GroupsMoved:

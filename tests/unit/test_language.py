@@ -65,6 +65,21 @@ def test_a_class_name_has_one_meaning() -> None:
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
+def test_a_width_is_compared_in_one_place() -> None:
+    """By `is_wide`; beside it by a compiled kernel, which cannot call that, and by the verifier, which is its own."""
+    places = set[str]()
+    for file in sorted((ROOT / "sdc").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.Is):
+                sides = [ast.unparse(side) for side in (node.left, *node.comparators)]
+                asked = any(re.search(r"\b(?:min_width|required)$", side) for side in sides)
+                if asked and any(re.search(r"\bhigh - |widths$", side) for side in sides):
+                    places.add(str(file.relative_to(ROOT / "sdc")))
+    verifier = {place for place in places if place.startswith("verify/")}
+    assert verifier
+    assert places - verifier == {"search/chain_kernel.py"}
+
+
 # The handbook and the README: what STYLE asks of a page that is read once
 
 QUOTED = {"words.md"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as hs
 
 from sdc.feasible import walk
 from sdc.feasible.suppressed_cells import PricedCells, begins, changed_places
-from sdc.feasible.walk import shift, shift_cheaply, shift_suppressed
+from sdc.feasible.walk import NOWHERE, shift, shift_priced
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -40,7 +40,7 @@ def test_a_walk_moves_a_place_as_far_as_it_says(
     table, known, views = example
     places = np.arange(begins(views, table.schema)[-1])
     asked = suppressed(table, views, price)
-    found = shift_suppressed(table, known, asked, places, np.full(len(places), by), nodes=NODES, tries=walk.FIRST)
+    found = shift_priced(table, known, asked, None, places, np.full(len(places), by), nodes=NODES, tries=walk.FIRST)
     of, changed, sums = changed_places(found.differences, views, table.schema)
     told = dict(zip(zip(of.tolist(), changed.tolist(), strict=True), sums.tolist(), strict=True))
     for d, row in enumerate(found.moved.tolist()):
@@ -58,7 +58,7 @@ def test_a_priced_walk_moves_cells_as_far_as_it_says(
     table, known, views = example
     cells = every_cell(table.schema)
     asked, by = suppressed(table, views, price), np.ones(len(cells), np.int64)
-    found = shift_cheaply(table, known, asked, cells, by, nodes=NODES, tries=walk.FIRST)
+    found = shift_priced(table, known, asked, cells, NOWHERE, by, nodes=NODES, tries=walk.FIRST)
     assert found.differences.feasible(table, known).all()
     for row, (own, changes) in zip(found.moved.tolist(), found.differences, strict=True):
         assert changes[(own == cells[row]).all(axis=1)].tolist() == [found.gone[row]] == [1]
@@ -68,7 +68,7 @@ def test_where_nothing_costs_anything_a_walk_is_as_it_was() -> None:
     table = dense(schema_of([3, 3, 2]), [3, 1, 0, 2, 5, 1, 0, 4, 2, 2, 1, 1, 6, 0, 3, 1, 1, 2])
     known, cells = knows(table, Release.of([0b011, 0b100])), every_cell(table.schema)
     by = np.ones(len(cells), np.int64)
-    priced = shift_cheaply(table, known, suppressed(table, (0b101,), 0), cells, by, nodes=NODES, tries=walk.ALL)
+    priced = shift_priced(table, known, suppressed(table, (0b101,), 0), cells, NOWHERE, by, nodes=NODES, tries=walk.ALL)
     plain = shift(table, known, cells, by, nodes=NODES)
     assert priced.differences.cells.tolist() == plain.differences.cells.tolist()
     assert priced.differences.changes.tolist() == plain.differences.changes.tolist()
@@ -80,11 +80,12 @@ def test_a_walk_that_pays_changes_less_of_what_is_shown() -> None:
     view, known, cells = 0b0011, knows(table, Release.of([0b1101, 0b1110])), every_cell(table.schema)
     changed = []
     for price in (0, 15):
-        found = shift_cheaply(
+        found = shift_priced(
             table,
             known,
             suppressed(table, (view,), price),
             cells,
+            NOWHERE,
             np.ones(len(cells), np.int64),
             nodes=NODES,
             tries=walk.ALL,
