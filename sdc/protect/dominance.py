@@ -29,7 +29,7 @@ _SHARE = re.compile(rf"\+?(?:{_DECIMAL}|[0-9]{{1,99}}/[1-9][0-9]{{0,98}})", re.I
 class Rules:
     """What a cell of sums must keep; what is None is not asked.
 
-    contributors  the n-rule: at least so many contribute; who has 0 does not
+    contributors  the threshold rule: at least so many contribute a value other than 0
     dominance     the (n, p)-rule: the n largest hold no more than p per cent; strictly more fails
     ambiguity     the p%-rule: what is left without the two largest is at least p per cent of the largest, so that the
                   second largest cannot tell the largest more closely; strictly less fails

@@ -129,8 +129,9 @@ def _visible(tables: list[PublishedTable], small_count: int) -> str:
 
     small, zeros, groups = ([getattr(one, key) for one in tables] for key in ("small", "zeros", "groups"))
     words = (
-        f"{sum(small):,} counts of 1 to {small_count} in {of(small)}; {sum(zeros):,} zeros that no structural zero "
-        f"explains, in {of(zeros)}; {sum(groups):,} groups in {of(groups)}, all of whose records have the same "
+        f"{many(sum(small), 'count')} of 1 to {small_count} in {of(small)}; {many(sum(zeros), 'zero')} that no "
+        f"structural zero explains, in {of(zeros)}; {many(sum(groups), 'group')} in {of(groups)}, all of whose "
+        f"records have the same "
         "category of one more variable."
     )
     return words + " A person known to be in such a group is known to have that category." * any(groups)
@@ -300,8 +301,8 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
         yield "Knows of no cell that it is impossible: the config names none."
     if audit.weighted is not None:
         yield (
-            "Knows the least and the largest weight of the records of each category, and takes every weight between "
-            "for possible: not which values occur, nor anybody's own weight."
+            "Knows the smallest and largest weight of each category, and considers every weight between them "
+            "possible. Does not know which values occur, or anybody's weight."
         )
     if audit.config.release.method == "simulatable":
         yield "May know the method and all settings: refusals reveal nothing."
@@ -316,7 +317,7 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "May learn all counts that earlier publications suppressed, by release.reveal_suppressed: "
             f"{', '.join(shown) or 'no such table'} is whole in this release."
         )
-    yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.origin.declared)
+    yield from (f"Trusts the config on what was published before: {said}." for said in audit.origin.declared)
     if audit.config.server is not None:
         yield (
             "Has no answer of the table server but those that are among the earlier publications: its answers are in "

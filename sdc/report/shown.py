@@ -115,7 +115,9 @@ def _row(element: st.SubTable, y: float, pitch: float, schema: Schema) -> Iterat
         fill = "#2b6ca3" if st.has(told, v) else "#e9f2fa"
         yield svg.box(10 + v * pitch + 1, y + 1, pitch - 2, ROW - 2, fill, title)
     right = 10 + len(schema) * pitch + 8
-    yield svg.text(right, y + 15, f"{st.ways(element, schema)} variables, {st.cells(element, schema):,} cells")
+    yield svg.text(
+        right, y + 15, f"{many(st.ways(element, schema), 'variable')}, {many(st.cells(element, schema), 'cell')}"
+    )
 
 
 def _stacked(title: str, parts: Sequence[Markup]) -> Figure:

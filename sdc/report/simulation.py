@@ -39,13 +39,13 @@ def render(facts: Facts) -> str:
         TextBlock(
             f"{facts['records']:,} records on {len(facts['variables'])} variables. At risk: counts from 1 to "
             f"{facts['small_count']}. Required min width: {facts['min_width']:,}. {many(facts['streams'], 'stream')} "
-            f"({facts['queries']}) of {facts['requests']:,} requests by {facts['users']:,} users, seed "
+            f"({facts['queries']}) of {facts['requests']:,} requests by {many(facts['users'], 'user')}, seed "
             f"{facts['seed']}, the same for each rule set. {facts['first_release']:,} sub-tables are public before the "
             "first request."
         ),
         TextBlock(
-            "The criterion decides last whether a request may be answered, by all answers so far to anybody; the rules "
-            f"refuse more. The ordered search releases {facts['ordered_release']:,} sub-tables at once under the same "
+            "The criterion decides last, by all earlier answers to all users; the rules refuse more. The ordered "
+            "search releases {facts['ordered_release']:,} sub-tables at once under the same "
             "criterion: the difference is the cost of answering first come, first served."
         ),
         FigureBlock(
@@ -84,9 +84,10 @@ def render_replay(facts: Facts) -> str:
     return _page(
         "The same requests under other rules",
         TextBlock(
-            f"{facts['requests']:,} requests by {facts['users']:,} users. Required min width: {facts['min_width']:,}, "
+            f"{facts['requests']:,} requests by {many(facts['users'], 'user')}. Required min width: "
+            f"{facts['min_width']:,}, "
             f"counts from 1 to {facts['small_count']} are at risk. {facts['as_it_was']['released'][0]:,} sub-tables "
-            "were public before the first request. Users might have asked otherwise, had they been answered otherwise."
+            "were public before the first request. Other answers might have led to other requests."
         ),
         FigureBlock(trajectories(drawn, "released", "R(t)"), "Released sub-tables after each request."),
         FigureBlock(

@@ -304,7 +304,7 @@ def _notes(
     is_counted = table is not None and widths is not None and is_drawn
     for one in criteria.others:
         if not (one.is_of_counts and is_counted):
-            yield f"{one.setting} is not looked at: what is open may break it."
+            yield f"{one.setting} is not evaluated here: open sub-tables may break it."
 
 
 def explored(found: Found, widths: CriticalWidths | None = None) -> Any:

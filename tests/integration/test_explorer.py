@@ -181,7 +181,7 @@ def test_rules_on_what_is_published_are_looked_at_in_a_run(tmp_path: Path, czech
         few = 0 < czech.least_count(t) < 20
         assert not few or shown.state.status(t) is Status.UNRELEASABLE
     found = sdc.find_release(czech, "ordered", min_width=WIDTH, min_frequency=20)
-    assert "risk.min_frequency is not looked at: what is open may break it" in space_of(found, czech).text
+    assert "risk.min_frequency is not evaluated here: open sub-tables may break it" in space_of(found, czech).text
 
 
 def test_levels_that_are_not_published_have_no_square(tmp_path: Path) -> None:

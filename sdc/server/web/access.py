@@ -191,7 +191,7 @@ class Access:
     def by_proxy(self, name: str) -> User:
         """Whom a proxy has authenticated, with the role that the settings give them; Problem where it is nobody."""
         if not re.fullmatch(NAME, name, re.ASCII) or name.endswith("\n"):
-            text = "the proxy names nobody who may ask: one name of letters, digits and . _ @ -, at most 64"
+            text = "the proxy sends no valid user name; send one of letters, digits and . _ @ -, at most 64"
             raise Problem("unauthorised", text)
         account = self.settings.accounts.get(name)
         return User(name, account.role if account and self.settings.users else "user")

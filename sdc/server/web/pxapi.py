@@ -365,7 +365,7 @@ def _output(request: Request) -> str:
         fail("format", f"there is no format {wanted[:40]!r}; there are {', '.join(OUTPUTS)}")
     params = {one for text in request.query_params.getlist("outputFormatParams") for one in text.split(",") if one}
     if others := params - {"UseCodes"}:
-        fail("format", f"{min(others)[:40]!r} is not had; tables have codes")
+        fail("format", f"{min(others)[:40]!r} is not available; tables have codes")
     return wanted
 
 

@@ -367,7 +367,7 @@ def test_what_is_declared_stands_in_manifest_ledger_and_on_page_one(tmp_path: Pa
     ]
     assert told == [{key: value for key, value in given.items() if key != "folder"} for given in earlier]
     page = report_of(build)
-    assert all(f"Rests on the config&#39;s word of what was published before, {said}." in page for said in words)
+    assert all(f"Trusts the config on what was published before: {said}." in page for said in words)
     assert "no further earlier or overlapping publication" in page
     shown = CliRunner().invoke(app, ["ledger", str(tmp_path / "led")]).stdout
     assert all(f"as declared in its config: {said}" in shown for said in words)

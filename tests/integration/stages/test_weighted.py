@@ -82,7 +82,7 @@ def test_it_is_verified_and_told(run: Path) -> None:
     assert found.certified_cells == found.at_risk_cells > 0
     report = (run / "confidential" / "report.html").read_text()
     assert f"rounded to multiples of {ROUND}" in report
-    assert "the least and the largest weight of the records of each category" in report
+    assert "the smallest and largest weight of each category" in report
 
 
 def test_sample_uniques_by_their_weights(records: pa.Table, tmp_path: Path) -> None:
