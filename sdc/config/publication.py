@@ -30,9 +30,9 @@ class PublicationConfig(Section):
     source: PlainText | None = None
     """where the data come from, as readers know it"""
     licence: PlainText | None = None
-    """under which readers may use it, such as CC-BY-4.0"""
+    """the licence for readers, such as CC-BY-4.0"""
     contact: PlainText | None = None
-    """whom readers may ask"""
+    """the contact for readers, such as an address"""
     notes: tuple[PlainText, ...] = ()
     """a list of sentences that readers should know"""
     formulas: Literal["quote", "refuse"] = "quote"
@@ -107,7 +107,7 @@ class AuditConfig(Section):
     purpose: PlainText | None = None
     """what the release is for"""
     prepared_by: PlainText | None = None
-    """who answers for it"""
+    """who is responsible for it"""
     date: Text | None = None
     """the date of the report, in quotes; default left to be filled in"""
 

@@ -186,12 +186,12 @@ class ProtectConfig(Section):
     """suppression: some cells are suppressed; recoding: some categories of an axis are merged; rounding: counts are
     rounded to multiples of base; or a list of these, each of which is tried where those before it are not proven"""
     merge: Text | None = None
-    """the variable of which categories are merged; for recoding alone; default what loses least"""
+    """the variable whose categories are merged; only for recoding; default the one that loses least"""
     base: Annotated[Positive | None, Field(ge=2)] = None
-    """what counts are rounded to multiples of, at least 2; for rounding alone"""
+    """the base of rounding, at least 2: counts become multiples of it; only for rounding"""
     cost: Literal["cells", "records"] | CostConfig | None = None
-    """what must be little of what is suppressed or merged: cells, records and cells added up, or a section with
-    weights, which are added to cells; default records where cells are suppressed, cells where categories are merged"""
+    """the cost to keep small: cells; records, to which cells are added; or a section with weights, which are added to
+    cells; default records for suppression, cells for recoding"""
     max_share: Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)] = 1.0
     """the largest share of its cells that may be suppressed, or in merged categories, more than 0 and at most 1; where
     more would have to be, the next way of `by` is tried, and without one it is not released"""
@@ -295,36 +295,34 @@ class ReleaseConfig(Section):
     required_only: StrictBool = False
     """true: the required sub-tables are released, with what they contain, and nothing else"""
     on_conflict: Literal["refuse", "drop"] = "refuse"
-    """where the required sub-tables do not fit together: refuse, or drop some of them: the subset of the largest weight
-    is released"""
+    """if the required sub-tables do not fit together: refuse, or drop: release the subset of the largest weight"""
     protect: Literal["suppression"] | tuple[ProtectConfig, ...] = ()
-    """suppression: cells of required sub-tables are suppressed that cannot be released whole; or a list of sections
-    with of, by, cost, max_share, merge and base, which name others too"""
+    """suppression: required sub-tables that cannot be released whole are released with suppressed cells; or a list of
+    sections with of, by, cost, max_share, merge and base, also for other sub-tables"""
     previous_pattern: Placed | None = None
-    """an earlier edition, a published folder or file relative to the config: the cells that it suppresses of a
-    sub-table are suppressed again where that goes out suppressed; default none"""
+    """an earlier edition, a published folder or file relative to the config: cells that it suppresses are suppressed
+    again if their sub-table is suppressed; default none"""
     reveal_suppressed: bool = False
-    """true: a sub-table may be released whole though it contains a table of which an earlier publication suppressed
-    cells; default false"""
+    """true: a sub-table may be released whole although an earlier publication suppressed cells of a table in it;
+    default false"""
     demand: Annotated[dict[Text, Weight] | ExistingFile, AfterValidator(_demand)] = {}
-    """how often each sub-table is asked for, which is added to its weight: a CSV file with the columns sub_table and
+    """how often each sub-table is requested, which is added to its weight: a CSV file with the columns sub_table and
     frequency, relative to the config file, or a section"""
     first_dimension: Annotated[NotNegative | None, Field(le=63)] = None
-    """sub-tables of up to so many variables come before all others, in ordered and best; default 2, or 1 where more
-    than 100000 cells are at risk or there are more than 20 variables; with 1 more sub-tables and fewer pairs may go
-    out, sooner"""
+    """ordered and best try sub-tables of up to this many variables first; default 2, or 1 for more than 100000 at-risk
+    cells or 20 variables; 1 is faster, and may release more sub-tables and fewer pairs"""
     max_evaluations: Positive | None = None
-    """the most releases that an ordered search evaluates; what is left then is not released; default 200, or 2000 with
-    a first_dimension of 1, or 400 of more than 20 variables"""
+    """the largest number of releases that an ordered search evaluates; sub-tables left then are not released; default
+    200, 2000 with first_dimension 1, or 400 for more than 20 variables"""
     minutes: Minutes | None = None
-    """the search ends after so many minutes, more than 0, with what is proven then; levels for what may be coarsened
-    are found before, in half as many; how far it went is recorded; default when it is done"""
+    """the time limit of the search in minutes, more than 0: it ends with what is proven by then; looking for recodes
+    before it has half as many; default no limit"""
     ended_after: dict[Text, NotNegative] | None = None
     """without effect: configs of earlier versions have it; leave it out"""
     at_least: AtLeastConfig | None = None
-    """a section with what the release must be worth: one that is worth less is not published; default anything"""
+    """a section with the least worth of the release: a release below it is not published; default no limit"""
     refute_cells: NotNegative = 16
-    """how many of the most exposed undecided cells get the dearer outer bound"""
+    """the number of most exposed undecided cells for which a more expensive outer bound is computed"""
     seconds_per_cell: Seconds = 5.0
     """search for a cell's feasible tables, in seconds of a reference core, more than 0"""
     seconds: Seconds = 1200.0

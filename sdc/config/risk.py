@@ -63,8 +63,8 @@ class PosteriorLimitConfig(Section):
     threshold: Annotated[Share, Field(gt=0)] = 0.5
     """of the probability of a true count, between 0 and 1"""
     max_above: Share | None = None
-    """the largest fraction of at-risk cells whose true count is more probable than the threshold, be another count more
-    so or not, at least 0 and below 1; default any"""
+    """the largest fraction of at-risk cells whose true count is more probable than the threshold, at least 0 and below
+    1; default any"""
     max_probability: Annotated[Share | None, Field(gt=0)] = None
     """the largest probability of any one's true count, between 0 and 1; default any"""
     losses: LossesConfig | None = None
@@ -89,7 +89,7 @@ class AttributesConfig(Section):
     most: Positive
     """the largest group that is protected, in records, at least 1"""
     lacking: StrictBool = True
-    """true: not that none of the group has some category; false: only not that all of it have one"""
+    """true: no group may be shown to lack a category; false: only to have one category alone"""
 
 
 class MinValuesConfig(Section):
@@ -117,7 +117,7 @@ class RiskConfig(Section):
     accept_undecided: StrictBool = False
     """true: accept what no outer bound refutes; false: refuse what is not proven safe"""
     min_frequency: Annotated[Positive | None, Field(ge=2)] = None
-    """the smallest count that may be published, but for 0, an integer of at least 2; default any"""
+    """the smallest count above 0 that may be published, an integer of at least 2; default any"""
     attribute_disclosure: AttributesConfig | None = None
     """a section with sensitive variables, and most records of a group; default none"""
     min_values: Annotated[MinValuesConfig | None, BeforeValidator(_section)] = None

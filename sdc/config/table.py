@@ -84,14 +84,14 @@ class CsvConfig(Section):
     """How text files are written."""
 
     delimiter: Literal[",", ";", "|", "\t"] = ","
-    """what separates the columns, one of , ; | and a tab, in quotes; of .tsv a tab"""
+    """the separator of the columns, one of , ; | and a tab, in quotes; default of .tsv a tab"""
     encoding: Annotated[Text, AfterValidator(_encoding)] = "utf-8"
     """such as utf-8, latin-1, cp1252 or utf-16; of SPSS, Stata and SAS instead of the file's own"""
     decimal: Literal[".", ","] = "."
     """the decimal sign of numbers in bins, top, bottom, weights and counts, one of . and , in quotes; categories stay
     as they are written"""
     quote: Literal['"', "none"] = '"'
-    """what values with a delimiter are put in, one of '"' and none: marks are part of the values"""
+    """the quotation mark around values, or none: quotation marks are part of the values"""
 
     missing: tuple[Text, ...] | dict[Text, tuple[Text, ...]] = ()
     """a list of texts that stand for missing values, such as NA, in any source; or such a list for each column"""
@@ -128,9 +128,9 @@ class ExpectConfig(Section):
     parts: Positive | None = None
     """the number of parts, at least 1; default any"""
     records: tuple[NotNegative, Positive] | None = None
-    """a list of the least and the most records, those set aside among them; default any"""
+    """a list of the least and the largest number of records, excluded ones included; default any"""
     marker: Text | None = None
-    """the name of a file that is written beside the parts when all are there, such as _SUCCESS; default none"""
+    """the name of a file that is written beside the parts when they are complete, such as _SUCCESS; default none"""
 
     @field_validator("records")
     @classmethod
@@ -164,8 +164,8 @@ class TableConfig(Section):
     variables: tuple[Text, ...] | None = None
     """a list of the columns to use, in order; default all"""
     columns: dict[Text, Text | None] = {}
-    """the column of each variable that is not called as its column; `count` is that of the counts, null where no column
-    counts and every row is a record"""
+    """the column of each variable with another name than its column; count: the column of counts, or null if each row
+    is a record"""
     csv: CsvConfig = CsvConfig()
     """a section with delimiter, encoding, decimal, quote, missing and sheet"""
     categories: dict[Text, tuple[Category, ...]] = {}
@@ -181,17 +181,17 @@ class TableConfig(Section):
     """a list of categories for each variable that are not totals, though they are called so or their counts are the sum
     of the others; without it rows of totals are refused"""
     missing_counts: StrictBool = False
-    """true: the path is a file of counted cells and totals in which counts are missing, or between two numbers, as sdc
-    check reads it; what is decided then holds whatever they are"""
+    """true: the path is a file of counted cells and totals with missing counts or ranges, as sdc check reads it;
+    decisions hold whatever these counts are"""
     weight: Text | None = None
     """the column of a record's survey weight, a positive number; counts decide what goes out, and rounded totals of
     weights go with them, see weighted; default none"""
     ignore: tuple[Text, ...] = ()
-    """a list of patterns, such as readme*, of names in a folder or glob that are not parts; names that begin with a dot
-    are none, nor those that begin with _ and do not end as parts do; any other file that is not a part is refused"""
+    """a list of patterns, such as readme*, of files in a folder or glob to skip; names that begin with a dot, or with _
+    and another suffix than the parts, are skipped too; any other file is refused"""
     alike: Alike = "refuse"
-    """what to do with names that are equal but for blanks at their ends, capitals, composed accents or marks without
-    width, or as numbers: refuse them, keep them apart, or merge them"""
+    """names that differ only in blanks at their ends, capitals, composed accents, marks without width or the writing of
+    numbers: refuse them, keep them apart, or merge them"""
     invalid_records: Literal["refuse", "exclude"] = "refuse"
     """refuse a table with records that have a missing value without a category, a value outside the categories, or one
     that no bin or group covers; or exclude: leave these records out and count them"""

@@ -88,7 +88,7 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
         (
             "name: small",
             "name: small\nrelease: {in_part: [{of: A, by: rounding, base: 1}]}",
-            r": release.protect.0.base = 1: should be greater than or equal to 2 \(what counts are rounded to[^=]*\)$",
+            r": release.protect.0.base = 1: should be greater than or equal to 2 \(the base of rounding[^=]*\)$",
         ),
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: money}]}", r": release.protect.0.cost ="),
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: {weight: 1}}]}", r"cost.weights is missing"),
