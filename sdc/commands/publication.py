@@ -290,7 +290,10 @@ def _print(found: Composition) -> None:
     if not found.consistent:
         print(f"they contradict each other: {found.reason}")
         return
-    print(f"they agree; {len(found.cells)} cells, bounds by {found.method or 'nothing'}, narrowest first")
+    if not len(found.cells):
+        print("they agree; no cell can have a small count")
+        return
+    print(f"they agree; {many(len(found.cells), 'cell')}, bounds by {found.method}, narrowest first")
     print(f"{'reached':>17} {'within':>17}  cell")
     first = _facts(found.narrowest_first())["cells"]
     for row in first[:MOST_SHOWN]:

@@ -106,7 +106,7 @@ class Judged:
 
     totals, contributors      (cells,)
     leading, largest, left    (cells,) what the n largest hold, what the largest holds, what the two largest leave
-    few, dominated, estimable (cells,) flags: n-rule, (n, p)-rule, p%-rule
+    few, dominated, estimable (cells,) flags: threshold rule, (n, p)-rule, p%-rule
     """
 
     totals: Values

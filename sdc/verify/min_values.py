@@ -28,8 +28,9 @@ def check_values(evidence: EvidenceFolder, claims: Claims, rule: dict[str, Any],
     high = np.min([part.high for part in parts], axis=0)
     doubtful = (high - low + 1 < rule["least"]) | (rule["include_zero"] & (low > 0))
     short = sum(not _is_kept([p.values(k) for p in parts], between[k], rule) for k in np.flatnonzero(doubtful).tolist())
-    what = f"not shown to have {rule['least']} values: {many(short, 'at-risk cell')}"
-    evidence.holds((what + ", 0 among them" * rule["include_zero"], claims_safe and short))
+    zero = ", 0 among them" * rule["include_zero"]
+    what = f"not shown to have {rule['least']} values{zero}: {many(short, 'at-risk cell')}"
+    evidence.holds((what, claims_safe and short))
     return short
 
 

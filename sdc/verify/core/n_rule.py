@@ -13,7 +13,7 @@ from sdc.verify.core.proof import Claims, EvidenceFolder, folded
 def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: bool) -> bool:
     """Whether the rule holds; a violation is a failure if the release is called safe."""
     broken = [evidence.levels.label(view) for view, own in _public(evidence, claims) if _is_few(evidence, view, own, n)]
-    what = f"{', '.join(broken[:5])} has a count from 1 to {n - 1}, which the n-rule excludes"
+    what = f"{', '.join(broken[:5])} has a count from 1 to {n - 1}, which the minimum frequency excludes"
     evidence.holds((what, claims_safe and broken))
     return not broken
 

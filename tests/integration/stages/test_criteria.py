@@ -146,7 +146,7 @@ def sensitive(tmp_path: Path) -> dict[str, Any]:
     [
         (PosteriorLimit, "keeps_losses", {"posterior": {"losses": LOSSES, "max_loss": 0.1}}, "claims cost 0.5, more"),
         (PosteriorLimit, "allows", {"posterior": {"max_probability": 0.01}}, "a true count is more probable than 0.01"),
-        (MinFrequency, "keeps", {"min_frequency": 10}, "has a count from 1 to 9, which the n-rule excludes"),
+        (MinFrequency, "keeps", {"min_frequency": 10}, "has a count from 1 to 9, which the minimum frequency excludes"),
         (
             AttributeDisclosure,
             "keeps",
@@ -212,7 +212,7 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
     found = verify(build.folder.path)
     assert (found.failures, found.uncertified) == ((), ())
     assert "No published count is from 1 to 9." in report_of(build)
-    refused_by_verify(build, tmp_path, {"n_rule": 11}, "has a count from 1 to 10, which the n-rule excludes")
+    refused_by_verify(build, tmp_path, {"n_rule": 11}, "has a count from 1 to 10, which the minimum frequency excludes")
     refused_by_verify(build, tmp_path, {"n_rule": 11}, "claims releasable = True, it is False")
     certificate = read_certificate(build.folder.stage("assessment"), table.schema)
     with pytest.raises(NotReleasableError, match=r"from 1 to 10, which the minimum frequency of 11 excludes; nothing"):

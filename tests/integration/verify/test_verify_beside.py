@@ -163,7 +163,7 @@ def test_counts_that_a_part_tells_keep_the_n_rule(tmp_path: Path) -> None:
     run = withheld_run(tmp_path / "run", 3)
     assert verify(risk_with(run, n_rule=4)).failures == ()
     found = verify(risk_with(run, n_rule=5)).failures
-    assert "A*B has a count from 1 to 4, which the n-rule excludes" in found
+    assert "A*B has a count from 1 to 4, which the minimum frequency excludes" in found
 
 
 def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:

@@ -358,7 +358,7 @@ CONTRADICTING: Corruptions = {
             replacing("datapackage.json", '"records": 1841', '"records": 1842'),
             replacing("index.html", "1,841", "1,842"),
         ),
-        r"001_A-B-C-D-E\.csv comes to 1841 records, datapackage\.json says 1842",
+        r"001_A-B-C-D-E\.csv has 1,841 records, and datapackage\.json states 1842",
     ),
     "a page": (replacing("index.html", "1,841", "1,842"), r"index\.html has numbers that its metadata do not have"),
 }
