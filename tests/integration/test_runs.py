@@ -42,7 +42,7 @@ def test_a_run_is_verified_and_compared_from_python(built: Built) -> None:
     found = sdc.verify_run(str(built.folder))
     assert (found.verified, found.certified_cells, found.failures) == (True, 3, ())
     same = sdc.compare(built.folder, built.folder)
-    assert repr(same) == "59 sub-tables, then 59; 0 keys of the config differ"
+    assert repr(same) == "59 sub-tables, then 59; config: 0 different keys"
     assert same.to_arrow().to_pydict() == {"change": [], "sub_table": [], "why": []}
     with pytest.raises(RunFolderError, match="name one that sdc run has made"):
         sdc.verify_run(built.folder.parent.parent)
