@@ -246,7 +246,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     Examples
     --------
     >>> sdc.compare("runs/june", "runs/july")  # doctest: +SKIP
-    59 sub-tables, then 57; 1 keys of the config differ
+    59 sub-tables, then 57; config: 1 different key
     """
     one, other = _opened(before), _opened(after)
     return Comparison(
