@@ -30,7 +30,7 @@ from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
 from sdc.storage.runs import read_runs, superfluous
 from sdc.verify.run_folder import verify
-from tests.helpers.builds import CZECH_CSV, built, report_of
+from tests.helpers.builds import CZECH_CSV, built, report_of, written
 from tests.helpers.folders import contents
 from tests.integration.public.test_check import marginal, part, recoded
 from tests.integration.stages.test_earlier import OTHER, PAIR, WIDTH, config, folder_of, released, write
@@ -219,6 +219,18 @@ def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Pat
     assert hidden[0] == CORNER < hidden[1]
     listed = CliRunner().invoke(app, ["ledger", str(nines / "led")]).stdout
     assert re.findall(r"A\*B \((\d+) cells suppressed\)", listed) == [str(len(cells)) for cells in hidden]
+
+
+def test_a_second_edition_suppresses_the_same_cells(tmp_path: Path) -> None:
+    rows = zip("aabbcc", "xyxyxy", (1, 9, 9, 9, 7, 8), strict=True)
+    (tmp_path / "table.csv").write_text("A,B,count\n" + "".join(f"{a},{b},{n}\n" for a, b, n in rows))
+    new_ledger(tmp_path / "led")
+    sections: dict[str, Any] = {"table": {"path": "table.csv"}, "risk": {"min_width": 1, "small_count": 1}}
+    sections["release"] = {"require": ["B"], "protect": [{"of": "A*B"}], "required_only": True}
+    one, other = (built(written(tmp_path, name, **sections, ledger="led")) for name in ("first", "second"))
+    files = [build.folder.stage("release") / "002_A-B.csv" for build in (one, other)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert len(read_ledger(tmp_path / "led").entries) == 2
 
 
 def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
