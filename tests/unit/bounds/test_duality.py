@@ -94,5 +94,5 @@ def test_what_cannot_be_priced_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         proven(table, NO_ZEROS, (0, 0), 1, fair)
     axis = Variable("A", ("0", "1", "2"))
     schema = Schema((axis, Variable("B", ("0", "1"), Coarser("A", (0, 0, 1)))))
-    with pytest.raises(ReleaseError, match="no levels"):
+    with pytest.raises(ReleaseError, match="are not levels"):
         proven(Table.of(schema, np.array([[0]]), np.array([1])), NO_ZEROS, (0,), 1, fair)

@@ -53,7 +53,7 @@ def test_one_section_protects_all_that_it_lists() -> None:
     assert views({"of": ["B*A", {"of": ["C", "D", "E"], "up_to": 2}]}) == ["A*B", "C*D", "C*E", "D*E"]
     assert views({"of": ["A*B", "C"]}) == views({"of": "A*B"}, {"of": "C"})
     assert views({"of": ["A", "B"]}) == views({"of": [["A", "B"]]}) == ["A*B"]  # a list of names is one, as elsewhere
-    with pytest.raises(InputError, match=r"protect names A\*B twice"):
+    with pytest.raises(InputError, match=r"protect names A\*B in two sections"):
         views({"of": ["A*B", "C"]}, {"of": "B*A"})
     for several in ([], ["A", "B"]):
         with pytest.raises(ValidationError, match=r"write A\*B for one|at least 1 item"):

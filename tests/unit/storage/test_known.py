@@ -133,7 +133,11 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
     "no file": (lambda folder: (folder / "known_0.parquet").unlink(), InputError, r"known_0\.parquet is missing"),
     "a code": (columns_with(A=np.array([2], np.uint16)), InputError, r"known_0\.parquet is corrupt: column 'A' has"),
     "floats": (columns_with(low=np.array([4.0])), InputError, r"known_0\.parquet is corrupt: its columns are not A"),
-    "an interval that is not so": (columns_with(low=np.array([6])), InputError, "rounded is not of these records: 1"),
+    "an interval that is not so": (
+        columns_with(low=np.array([6])),
+        InputError,
+        "rounded is not of these records: the counts of 1 cell",
+    ),
     "an empty interval": (columns_with(low=np.array([7])), RunFolderError, DAMAGED + ".*the interval is empty"),
 }
 
