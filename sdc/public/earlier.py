@@ -21,6 +21,7 @@ from sdc.config.earlier import EarlierConfig
 from sdc.config.table import CsvConfig
 from sdc.data.columns import require_disjoint
 from sdc.data.source import Source, open_source
+from sdc.events import WARNING, emit
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError, many, nearest
@@ -280,11 +281,16 @@ def _require_variables(relation: EarlierConfig, what: str, names: Collection[str
 
 
 def with_earlier(
-    table: Table, zeros: StructuralZeros, publications: Publications, code_lists: Mapping[str, Sequence[str]] = NO_LISTS
+    table: Table,
+    zeros: StructuralZeros,
+    publications: Publications,
+    code_lists: Mapping[str, Sequence[str]] = NO_LISTS,
+    risk: Mapping[str, Any] = NO_LISTS,
 ) -> tuple[Table, Knowledge, Provenance]:
     """The table with the levels of the publications, the prior knowledge with structural zeros, and the provenance.
 
     code_lists  by variable, the categories that are published with or without records
+    risk        the criterion of the new release: an entry of the ledger with a stricter one is named in a warning
 
     Raises InputError, with the reason, if a publication is not of these records as declared, or cannot be expressed.
     """
@@ -307,6 +313,9 @@ def with_earlier(
             )
         before.again(entry, lists.get(entry.number, ()))
         sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
+        if risk and (limits := entry.stricter(risk)):
+            sources[-1] += f", which had a stricter criterion ({limits}): counts that it protected may be found now"
+            emit(WARNING, f"{sources[-1]}; set risk as that build had it to keep them protected")
         sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
     for relation, tables in publications.relations:
         for published in () if relation.disjoint else tables:

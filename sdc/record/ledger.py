@@ -31,6 +31,7 @@ LEDGER, FORMAT = "ledger", 6
 UNSEALED = 5  # format of version 0.1, whose hashes have no key; formats up to 4 are not chains of `sdc.record.chain`
 SEALED = "hmac-sha256 "  # prefix of a key file: every hash of its ledger uses the key
 PUBLISHED, SUPPRESSED, ROUNDED = "published", "suppressed", "rounded"
+LIMITS = ("min_width", "small_count", "min_frequency")  # of a criterion: the larger, the stricter
 MOST_NAMED = 3  # differences named in a message
 KEY = ".key"  # suffix of the key file, after the name of the ledger
 
@@ -55,6 +56,7 @@ class Publication:
     public      from the files: number of records, categories, levels, and for each table a keyed digest of its counts
                 and suppressed cells; empty in entries of older versions
     proof       digest of the proof file beside the ledger; empty in older entries
+    criterion   the section `risk` of the build; empty in older entries
     """
 
     number: int
@@ -70,12 +72,13 @@ class Publication:
     hash: str
     public: Mapping[str, Any] = field(default_factory=dict)
     proof: str = ""
+    criterion: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(entry: Entry) -> Publication:
         """Read an entry; ValueError if it records no publication."""
         # the first entry identifies the chain
-        empty = {"public": {}, "proof": ""}
+        empty = {"public": {}, "proof": "", "criterion": {}}
         facts = {**empty, **entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
         try:
             facts["sub_tables"] = tuple(map(tuple, facts["sub_tables"]))
@@ -109,6 +112,11 @@ class Publication:
         parts = [fact for fact in facts if not any({*fact["view"]} <= {*whole} for whole in self.sub_tables)]
         labels = ("*".join(fact["view"]) for fact in parts)
         return [(label, fact) for label, fact in zip(labels, parts, strict=True) if own is None or label in own]
+
+    def stricter(self, risk: Mapping[str, Any]) -> str:
+        """The limits of its criterion that a later section `risk` lowers, in words; empty where it lowers none."""
+        limits = ((name, self.criterion.get(name) or 0, risk.get(name) or 0) for name in LIMITS)
+        return ", ".join(f"{name} {then}, now {now}" for name, then, now in limits if then > now)
 
     @property
     def called(self) -> str:

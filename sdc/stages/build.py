@@ -278,7 +278,8 @@ class Build:
         InputError as `require_keys_apart` and `with_earlier`.
         """
         require_keys_apart(self.publications, self.source, self.config.table.csv)
-        return with_earlier(counted.table, counted.zeros, self.publications, self.config.table.code_lists)
+        lists, risk = self.config.table.code_lists, self.config.risk.model_dump(mode="json")
+        return with_earlier(counted.table, counted.zeros, self.publications, lists, risk)
 
     @cached_property
     def like(self) -> tuple[Published, ...]:

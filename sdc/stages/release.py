@@ -226,6 +226,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "proof": save_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": names.SHA256 + hashlib.sha256((folder / names.METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
+        "criterion": build.config.risk.model_dump(mode="json"),
     }
     record_publication(content, ledger)
 

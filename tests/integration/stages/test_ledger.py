@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sdc.commands.cli import app
+from sdc.events import WARNING, EventText, heard
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
@@ -219,6 +220,20 @@ def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Pat
     assert hidden[0] == CORNER < hidden[1]
     listed = CliRunner().invoke(app, ["ledger", str(nines / "led")]).stdout
     assert re.findall(r"A\*B \((\d+) cells suppressed\)", listed) == [str(len(cells)) for cells in hidden]
+
+
+def test_a_weaker_criterion_than_that_of_an_entry_is_named(nines: Path) -> None:
+    """In a warning, and on page one."""
+    said, release = list[str](), {"require": ["A", "B"], "required_only": True}
+    with heard(EventText(said.append, WARNING)):
+        for name, width in (("first", 3), ("second", 3), ("third", 1)):
+            build = built(
+                config(nines, name, [], release=release, risk={"min_width": width, "small_count": 1}, ledger="led")
+            )
+            assert bool(said) is (width == 1)
+    words = "which had a stricter criterion (min_width 3, now 1): counts that it protected may be found now"
+    assert [words in one for one in said] == [True, True]
+    assert report_of(build).count(words) >= 2
 
 
 def test_a_second_edition_suppresses_the_same_cells(tmp_path: Path) -> None:
