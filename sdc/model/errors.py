@@ -76,8 +76,8 @@ def meant(name: str, names: Iterable[str], most: int = 1) -> str:
 
 
 def many(number: int, noun: str) -> str:
-    """`1 cell`, `2 cells`; `1 category`, `2 categories`."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    """`1 cell`, `2 cells`; `1 category`, `2 categories`; `1 key`, `2 keys`."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") and not noun.endswith("ey") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
 

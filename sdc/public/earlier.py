@@ -276,7 +276,8 @@ def _consistent(folder: str, relation: EarlierConfig) -> tuple[Published, ...]:
 def _require_variables(relation: EarlierConfig, what: str, names: Collection[str]) -> None:
     if unknown := next((name for name in relation.code_lists if name not in names), None):
         raise InputError(
-            f"earlier: code_lists names {unknown!r}, no variable of {what}; {nearest(unknown, sorted(names))}"
+            f"earlier: code_lists names {unknown!r}, which is not a variable of {what}; "
+            f"{nearest(unknown, sorted(names))}"
         )
 
 

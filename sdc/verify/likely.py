@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from sdc import run_format as names
-from sdc.verify.core.levels import Array, SubTable, many
+from sdc.verify.core.levels import Array, SubTable
 from sdc.verify.core.proof import EvidenceFolder
+from sdc.verify.words import many
 
 # (n,) marginal counts at the at-risk cells; number of cells that no clique separates from each
 _Tree = namedtuple("_Tree", "cliques separators uncovered")

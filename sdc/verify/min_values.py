@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sdc.verify.core.levels import Array, keys_of, many
+from sdc.verify.core.levels import Array, keys_of
 from sdc.verify.core.proof import Claims, ComponentProof, EvidenceFolder
+from sdc.verify.words import many
 
 MIN_VALUES = "min_values"  # under risk in a config
 MOST = 1 << 12  # values of a range that are looked at

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.core.levels import CORRUPT, Array, SubTable, many, size_of
+from sdc.verify.core.levels import CORRUPT, Array, SubTable, size_of
 from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.core.verdict import CHECKS, judge
 from sdc.verify.likely import check_limit
@@ -25,6 +25,7 @@ from sdc.verify.min_values import MIN_VALUES, check_values
 from sdc.verify.published.release import check_release
 from sdc.verify.published.signed import check_evidence, key_of
 from sdc.verify.refutations import check_refutations
+from sdc.verify.words import many
 
 MAX_LISTED = 20
 RECORDED = "as recorded in the run folder alone"

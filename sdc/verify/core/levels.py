@@ -131,11 +131,6 @@ def blocks_of(levels: list[Array]) -> bytes:
     return first[block].tobytes()
 
 
-def many(number: int, noun: str) -> str:
-    """`1 cell`, `2 cells`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def check(holds: Any, what: str) -> None:
     if not holds:
         raise ValueError(what)

@@ -25,18 +25,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from sdc import run_format as names
-from sdc.verify.core.levels import (
-    Array,
-    Cells,
-    Pattern,
-    SubTable,
-    Variables,
-    check,
-    keys_of,
-    many,
-    size_of,
-    variable_of,
-)
+from sdc.verify.core.levels import Array, Cells, Pattern, SubTable, Variables, check, keys_of, size_of, variable_of
 
 Problem = tuple[str, Any]  # an error, and whether it is there
 # of a certificate: what is released now, and all that is public then
@@ -162,8 +151,8 @@ class EvidenceFolder:
         for fact in self.known.facts:
             counts = self.at(fact.view, fact.cells)
             wrong = int(((counts < fact.low) | (counts > fact.high)).sum())
-            which = f"{fact.source}: {many(wrong, 'cell')} of {self.levels.label(fact.view)}"
-            self.holds((f"{which} have other counts in the table; {AGAIN}", wrong))
+            which = f"{fact.source}: in {wrong} of the cells of {self.levels.label(fact.view)}"
+            self.holds((f"{which} the table has other counts; {AGAIN}", wrong))
 
     def spread(self, covered: SubTable, among: SubTable) -> Iterator[Array]:
         """(n,) by axis, the number of categories that share the covered information with the at-risk cell."""
@@ -244,7 +233,7 @@ class EvidenceFolder:
             none, no_cells = self.counts[:0], self.levels.with_levels({v: self.cells[v][:0] for v in own})
             return Fact(view, universe, no_cells, none, none, source)
         cells, (low, high) = self.read_cells(own, names.OF_KNOWN_CELLS, stage, file)
-        check(len(low) == claimed, f"it has {many(len(low), 'cell')}, and {claimed} are claimed")
+        check(len(low) == claimed, f"its number of cells is {len(low)}, and {claimed} are claimed")
         check(len(np.unique(keys_of(cells.values(), 0 * low))) == claimed, "a cell occurs twice")
         cells = self.levels.with_levels(cells)
         check(matching([universe], cells).all(), "a cell is outside the universe")
@@ -291,9 +280,7 @@ class EvidenceFolder:
         own, place = self.levels.finest(variables), (names.ASSESSMENT, names.DIFFERENCES.format(number))
         cells, (of, changes) = self.read_cells(own, names.OF_DIFFERENCES, *place)
         check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
-        check(
-            size_of(of) == claimed, f"{self.path.name} has {many(size_of(of), 'difference')}, and {claimed} are claimed"
-        )
+        check(size_of(of) == claimed, f"{self.path.name}: {size_of(of)} of {claimed} differences that are claimed")
         self.path = self.path.with_name(names.CERTIFICATE)
         return ComponentProof(variables, tree, of, self.levels.with_levels(cells), changes)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.core.levels import Array, Cells, SubTable, check, many, size_of
+from sdc.verify.core.levels import Array, Cells, SubTable, check, size_of
 from sdc.verify.core.proof import MAX_TOTAL, ComponentProof, EvidenceFolder, folded, is_within, numbers_of
 
 # published and suppressed totals by sub-table; the rounding base; by row of the table its weights; feasible pairs
@@ -41,7 +41,7 @@ def read_totals(evidence: EvidenceFolder) -> Totals:
 def _pairs(evidence: EvidenceFolder, claimed: int) -> Pairs:
     cells, (of, changes, shifts) = evidence.read_cells(evidence.axes, names.OF_PAIRS, names.WEIGHTED, names.PAIRS)
     check(np.array_equal(of, np.cumsum(np.diff(of, prepend=of[:1]) != 0)), "they are not numbered 0, 1, ...")
-    check(size_of(of) == claimed, f"it has {many(size_of(of), 'pair')}, and {claimed} are claimed")
+    check(size_of(of) == claimed, f"its number of pairs is {size_of(of)}, and {claimed} are claimed")
     return Pairs(of, evidence.levels.with_levels(cells), changes, shifts)
 
 

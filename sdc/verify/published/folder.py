@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc import run_format as names
-from sdc.verify.core.levels import CORRUPT, check, many
+from sdc.verify.core.levels import CORRUPT, check
 from sdc.verify.published.formats import Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.pxapi import is_of_api
 from sdc.verify.published.signed import check_signature, check_statement, check_sums, digest_of
 from sdc.verify.published.texts import check_texts, texts_by
+from sdc.verify.words import many
 
 Rows = list[tuple[str, ...]]
 

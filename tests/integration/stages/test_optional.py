@@ -335,6 +335,6 @@ def test_the_report_says_why_uniques_are_not_known(config: Config, tmp_path: Pat
     twice = tmp_path / "twice.csv"
     twice.write_text(re.sub(r",1$", ",2", CZECH_CSV.read_text(), flags=re.MULTILINE))
     build = built(config(table={"path": str(twice)}, uniques={"fraction": 0.05}))
-    reason = "no cell has exactly one record, so there is no sample unique"
+    reason = "no cell has exactly one record, so there is no sample unique; nothing needs estimating"
     assert read_uniques(build.folder.stage("uniques"), build.made.table) == reason
     assert reason in report_of(build)

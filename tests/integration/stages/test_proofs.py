@@ -59,7 +59,7 @@ def test_assess_begins_with_the_proofs_beside_the_ledger_of_a_config(ledger: Pat
 def test_clean_leaves_proofs_alone(ledger: Path) -> None:
     """Of a run that it removes too, whose folder they are not in."""
     published(ledger.parent, "first", **FIRST, seconds=2)
-    assert invoked("clean", ledger.parent / "runs", "--keep", 1, "--unfinished", "--yes").stdout.startswith("1 runs, ")
+    assert invoked("clean", ledger.parent / "runs", "--keep", 1, "--unfinished", "--yes").stdout.startswith("1 run, ")
     published(ledger.parent, "second", require=["area"], required_only=True, seconds=SECONDS)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from sdc.executor import IN_PROCESS, Executor, Unit
 from sdc.memory import MIB
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, many
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.sweep_plan import sweep_bytes
@@ -67,7 +67,7 @@ def test_parts_give_the_bytes_of_the_whole(config: Config, monkeypatch: pytest.M
                 patch.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
                 build, said = swept(file)
                 assert contents(build.folder.stage("widths")) == whole
-                assert f"widths: the table does not fit a worker, so it is read in {parts} parts" in said
+                assert f"widths: the table does not fit a worker, so it is read in {many(parts, 'part')}" in said
 
 
 class Harmful:

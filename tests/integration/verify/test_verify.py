@@ -417,14 +417,14 @@ CORRUPTED: dict[str, Corruptions] = {
         "another part's name": (component_with(0, variables=["C", "D", "E", "F"]), "corrupt"),
         "a difference claimed that is not there": (
             counting(0, 1),
-            r"differences_0\.parquet has \d+ differences, and",
+            r"differences_0\.parquet: \d+ of \d+ differences",
         ),
         "a difference there that is not claimed": (
             counting(1, -1),
-            r"differences_1\.parquet has \d+ differences, and \d+",
+            r"differences_1\.parquet: \d+ of \d+ differences",
         ),
         "none claimed": (component_with(0, differences=0), "claims a wider inner interval"),
-        "fewer than none claimed": (component_with(0, differences=-1), r"has \d+ differences, and -1 are claimed"),
+        "fewer than none claimed": (component_with(0, differences=-1), r"\d+ of -1 differences that are claimed"),
         "no file of a part": (removing("assessment/differences_1.parquet"), r"differences_1\.parquet is missing"),
         "a cover that splits what is released": (cover_of(0, 0b0011, 0b1110), r"the released A\*C is within no clique"),
     },

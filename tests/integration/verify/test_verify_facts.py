@@ -162,7 +162,7 @@ def exchange(change: int) -> Differences:
 OTHER_FACTS = "the prior knowledge has other facts than table/known.json"
 OTHER_TABLES = "the prior knowledge has other sub-tables than table/known.json"
 NOT_SEARCHED = r"the certificate's release is not search/search\.json: it adds "
-OTHER_COUNTS = r"rounded tables: 1 cells of B\*C have other counts"
+OTHER_COUNTS = r"rounded tables: in 1 of the cells of B\*C the table has other counts"
 BESIDE_A_FACT = rf"{NOT_FEASIBLE} .*or one beside a fact"
 CORRUPTED: Corruptions = {
     # the certificate, and not the table's stage
@@ -195,7 +195,7 @@ CORRUPTED: Corruptions = {
     "codes of another kind": (file_with("table", B=CELLS[:, 0].astype(int)), r"known_1\.parquet .*is not of"),
     "a column more": (file_with("table", A=CELLS[:, 0]), "a column is unknown or missing"),
     "another interval": (file_with("table", high=put(HIGH, 1, 4)), OTHER_FACTS),
-    "fewer cells claimed": (told_of(1, between=1), "it has 4 cells, and 1 are claimed"),
+    "fewer cells claimed": (told_of(1, between=1), "number of cells is 4, and 1 are claimed"),
     "no cell claimed": (told_of(1, between=0), OTHER_FACTS),
     "a cell outside the universe": (told_of(1, universe=[[1, [0]]]), "a cell is outside the universe"),
     "a universe beside the view": (told_of(0, universe=[[2, [0]]]), "survey: its universe has variables that its view"),
