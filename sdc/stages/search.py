@@ -50,7 +50,8 @@ def search(work: Work, into: Path) -> None:
     check_names(build, known, table)  # again: the table may come from a build with other settings
     for line in build.settings().found_before(known):
         say(f"search: {line}")
-    for warning in release.warnings:
+    proofs = build.proofs(build.origin)
+    for warning in (*release.warnings, *(proofs.lacking if proofs else ())):
         say(f"search: warning: {warning}")
         emit(WARNING, warning)
     checkpoint = work.checkpoint()

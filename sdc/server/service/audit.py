@@ -407,8 +407,8 @@ def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) 
     own, asked = (canonical(found) for found in (about.get("criterion"), standard.criteria.facts))
     if own != asked:
         raise ChainError(
-            f"the history {name} records the criterion {own[:200]}, and that of {standard.source} is {asked}; a history "
-            "is audited by its server's criterion: name the config of that server, or find out who changed it"
+            f"the history {name} records the criterion {own[:200]}, and that of {standard.source} is {asked}; a "
+            "history is audited by its server's criterion: name the config of that server, or find out who changed it"
         )
 
 

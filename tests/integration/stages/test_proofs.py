@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sdc.events import WARNING, EventText, heard
 from sdc.model.errors import NothingReleasableError, SdcError
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.stages.build import Build
@@ -65,10 +66,10 @@ def test_clean_leaves_proofs_alone(ledger: Path) -> None:
 
 def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> None:
     (file,) = ledger.with_name("led.proofs").iterdir()
-    content = file.read_bytes()
+    content, said = file.read_bytes(), list[str]()
 
     def refusal(name: str) -> SdcError:
-        with pytest.raises(NothingReleasableError) as refused:
+        with pytest.raises(NothingReleasableError) as refused, heard(EventText(said.append, WARNING)):
             published(ledger.parent, name, require=["area"], required_only=True, seconds=SECONDS)
         return refused.value
 
@@ -78,6 +79,9 @@ def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> N
     message = str(refusal("gone"))
     assert f"its proof {file} is missing; restore the file" in message
     assert "keep the minimum width" in message
+    assert [one.partition(str(file))[2] for one in said] == [
+        f" {what}; restore the file" for what in ("was changed", "is missing")
+    ]
     named = Path(message.split("are in ")[-1].split(",")[0]).read_text()
     assert "the cell " in named
     file.write_bytes(content)
