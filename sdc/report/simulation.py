@@ -45,8 +45,8 @@ def render(facts: Facts) -> str:
         ),
         TextBlock(
             "The criterion decides last, by all earlier answers to all users; the rules refuse more. The ordered "
-            "search releases {facts['ordered_release']:,} sub-tables at once under the same "
-            "criterion: the difference is the cost of answering first come, first served."
+            f"search releases {facts['ordered_release']:,} sub-tables at once under the same criterion: the "
+            "difference is the cost of answering first come, first served."
         ),
         FigureBlock(
             drawn, "Sub-tables released over requests: mean of the streams; the band holds eight in ten of them."

@@ -49,6 +49,16 @@ def test_pages_say_suppressed() -> None:
     assert [(name, words) for name, words in texts if words] == []
 
 
+@pytest.mark.parametrize("place", DONE, ids=lambda place: place.name)
+def test_no_text_shows_a_placeholder(place: Path) -> None:
+    """As where a text has lost the f before it."""
+    for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        tree = ast.parse(path.read_text())
+        texts = (one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+        left = [text for text in texts if re.search(r"\{[a-z_]+(\[['\"]|\(|:,)[^{}]*\}", text)]
+        assert not left, f"{path}: {left}"
+
+
 def test_names_comments_and_texts_are_read() -> None:
     source = 'told_of = 1  # whoever\n"""What it tells"""\nx = f"{y} withholds"\n'
     assert [word for _, word in found(source)] == ["told", "whoever", "tells", "withholds"]
