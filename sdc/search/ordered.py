@@ -488,7 +488,7 @@ def _unproven_before(evaluator: RiskEvaluator, evaluation: Evaluation) -> Nothin
             )
     else:
         reason = (
-            f"no proof was found that {many(answer.open_cells, 'cell')} keep the minimum width "
+            f"no proof was found that {many(answer.open_cells, 'cell')} can keep the minimum width "
             f"{evaluator.criteria.floor}; "
             "raise release.seconds, or ask for a smaller width"
         )
