@@ -316,7 +316,7 @@ def test_a_history_of_another_criterion_is_refused(criteria: Criteria, writer: W
     writer.release("A*B*D*E*F")
     assert audit(writer.history, by(czech)).verified is True
     asked = f'{{"min_width":{criteria.width.min_width},"small_count":{criteria.small_count}}}'
-    message = f'records the criterion {{"min_width":6,"small_count":2}}, and a test has {asked}; '
+    message = f'records the criterion {{"min_width":6,"small_count":2}}, and that of a test is {asked}; '
     with pytest.raises(ChainError, match=re.escape(message)):
         audit(writer.history, by(czech, criteria))
 
