@@ -111,12 +111,12 @@ def _cron(value: str) -> str:
     try:
         return CronSchedule(cron=value).cron
     except ValidationError as error:
-        raise ValueError("it is not a cron line; write five fields, such as 0 2 * * *") from error
+        raise ValueError("it is not a cron line") from error
 
 
 def _timezone(value: str) -> str:
     if value not in available_timezones():
-        raise ValueError("there is no such time zone; write one such as Europe/Berlin")
+        raise ValueError("there is no such time zone")
     return value
 
 

@@ -88,7 +88,7 @@ def schedule(content: dict[str, Any]) -> dict[str, Any]:
     [
         (
             lambda c: schedule(c).update(cron="0 2 * *"),
-            r"prefect\.yaml, line 6, deployment 'nightly-release': schedules\.0\.cron = '0 2 \* \*': it is no cron "
+            r"prefect\.yaml, line 6, deployment 'nightly-release': schedules\.0\.cron = '0 2 \* \*': it is not a cron "
             r"line \(minute, hour, day, month and weekday",
         ),
         (lambda c: schedule(c).update(cron="H 2 * * *"), r"schedules\.0\.cron = 'H 2 \* \* \*': it is not a cron line"),
