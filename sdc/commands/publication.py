@@ -77,8 +77,8 @@ def check(
     def show() -> None:
         _print(found)
         if min_width is not None and found.consistent:
-            cells = f"{found.narrow_cells} cells that may have 1 to {small_count} records"
-            print(f"{cells} have bounds narrower than {min_width}")
+            cells = f"{many(found.narrow_cells, 'cell')} that can have 1 to {small_count} records"
+            print(f"bounds narrower than {min_width}: {cells}")
             if found.undecided_cells:
                 print(f"{found.undecided_cells} more are not shown to reach it, nor shown to be narrower")
         for one in found.few_counts:
@@ -107,7 +107,7 @@ def ledger(
         print(found)
         for entry in found.entries:
             whole = [*map("*".join, entry.sub_tables)]
-            parts = [f"{label} ({cells} cells suppressed)" for label, cells in entry.suppressed.items()]
+            parts = [f"{label} ({many(cells, 'cell')} suppressed)" for label, cells in entry.suppressed.items()]
             tables = ", ".join([*whole, *parts, *(f"{label} (rounded)" for label in entry.rounded)]) or "the total"
             print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
             for what, _ in entry.known["foreign"]:
@@ -163,7 +163,8 @@ def _print_attack(facts: dict[str, Any], found: Attack) -> None:
 
 def _print_truth(truth: dict[str, Any]) -> None:
     cells, small = truth["at_risk_cells"], truth["small_count"]
-    print(f"at risk       {cells} cells of 1 to {small} records; {truth['certain_cells']} hold a record for certain")
+    certain = f"{truth['certain_cells']} hold a record for certain"
+    print(f"at risk       {many(cells, 'cell')} of 1 to {small} records; {certain}")
     print("{:>13} {:>9} {:>13} {:>12}  {}".format("at risk right", "provable", "guessed small", "of all right", "by"))
     rows = {**truth["right"], **({MEAN: truth["mean"]} if truth["mean"] else {})}
     for name, row in rows.items():

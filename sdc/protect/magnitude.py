@@ -121,7 +121,7 @@ class MagnitudeTable(Tabular):
     >>> import pyarrow as pa
     >>> sales = pa.table({"region": [*"nnn"], "sales": [5, 6, 7]})
     >>> sdc.magnitude_table(sales, value="sales", by="region", contributors=3)["region"]
-    Sums by region of 1 cells; each record has its own contributor
+    Sums by region of 1 cell; each record has its own contributor
     """
 
     variables: Names
@@ -140,7 +140,7 @@ class MagnitudeTable(Tabular):
         by = "*".join(dict.fromkeys(level for level in self.levels if level != ALL)) or "(total)"
         part = f", {self.part} values" if self.part else ""
         who = "each record has its own contributor" if self.contributor is None else f"whose by {self.contributor}"
-        return f"Sums by {by} of {len(self.cells):,} cells{part}; {who}"
+        return f"Sums by {by} of {many(len(self.cells), 'cell')}{part}; {who}"
 
     @property
     def tables(self) -> Mapping[str, MagnitudeTable]:

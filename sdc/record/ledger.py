@@ -31,7 +31,6 @@ LEDGER, FORMAT = "ledger", 6
 UNSEALED = 5  # format of version 0.1, whose hashes have no key; formats up to 4 are not chains of `sdc.record.chain`
 SEALED = "hmac-sha256 "  # prefix of a key file: every hash of its ledger uses the key
 PUBLISHED, SUPPRESSED, ROUNDED = "published", "suppressed", "rounded"
-LIMITS = ("min_width", "small_count", "min_frequency")  # of a criterion: the larger, the stricter
 MOST_NAMED = 3  # differences named in a message
 KEY = ".key"  # suffix of the key file, after the name of the ledger
 
@@ -114,9 +113,9 @@ class Publication:
         return [(label, fact) for label, fact in zip(labels, parts, strict=True) if own is None or label in own]
 
     def stricter(self, risk: Mapping[str, Any]) -> str:
-        """The limits of its criterion that a later section `risk` lowers, in words; empty where it lowers none."""
-        limits = ((name, self.criterion.get(name) or 0, risk.get(name) or 0) for name in LIMITS)
-        return ", ".join(f"{name} {then}, now {now}" for name, then, now in limits if then > now)
+        """The parts of its criterion that a later section `risk` lowers, changes or lacks, in words; or nothing."""
+        both = ((name, then, risk.get(name)) for name, then in self.criterion.items())
+        return ", ".join(f"{name} {then}, now {now}" for name, then, now in both if _is_weaker(name, then, now))
 
     @property
     def called(self) -> str:
@@ -174,6 +173,13 @@ class Ledger(Named):
     def keyed(self, digest: str) -> str:
         """The keyed digest of a table, as entries have it."""
         return hmac.new(self.key, digest.encode(), hashlib.sha256).hexdigest()
+
+
+def _is_weaker(name: str, then: Any, now: Any) -> bool:
+    """Whether a setting of `risk` may protect less than it did; sections are weaker where they are others."""
+    if isinstance(then, Mapping):
+        return bool(now != then)
+    return bool(now and not then) if name == "accept_undecided" else (then or 0) > (now or 0)
 
 
 def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None) -> Ledger:

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sdc.commands.cli import app
+from sdc.config.risk import RiskConfig
 from sdc.events import WARNING, EventText, heard
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
@@ -234,6 +235,17 @@ def test_a_weaker_criterion_than_that_of_an_entry_is_named(nines: Path) -> None:
     words = "which had a stricter criterion (min_width 3, now 1): counts that it protected may be found now"
     assert [words in one for one in said] == [True, True]
     assert report_of(build).count(words) >= 2
+
+
+def test_each_setting_of_risk_that_protects_less_is_named() -> None:
+    strict = RiskConfig.model_validate({"min_width": 3, "min_values": {"least": 3}, "min_frequency": 5})
+    entry = Publication(1, "t", "", "", "", (), {}, {}, "", "", "", criterion=strict.model_dump(mode="json"))
+    weaker = {"min_width": 2, "small_count": 1, "min_frequency": 4, "min_values": None, "accept_undecided": True}
+    for name, now in weaker.items():
+        later = RiskConfig.model_validate({**strict.model_dump(), name: now}).model_dump(mode="json")
+        assert entry.stricter(later).startswith(f"{name} ")
+    stricter = strict.model_dump(mode="json") | {"min_width": 4, "small_count": 3, "min_frequency": 6}
+    assert entry.stricter(stricter) == ""
 
 
 def test_a_second_edition_suppresses_the_same_cells(tmp_path: Path) -> None:
