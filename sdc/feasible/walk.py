@@ -190,11 +190,12 @@ class _Alike(NamedTuple):
 
 
 class _Walks:
-    """Walks of some cells under what is known, first as if the view of every fact were public whole.
+    """Walks of some cells under what is known, each course for the cells that those before it leave short.
 
-    Then, for those that this leaves short, from outside of a fact's universe: a move that stays outside changes no
-    count of it, so that its view need not stay. And with facts that state intervals of counts, by moves
-    that pay for what is stated exactly; and as if no fact were there. Of what is found so that is kept which agrees.
+    First those with facts that state intervals of counts, by moves that pay for what is stated exactly, and as if the
+    views of all other facts were public whole. Then as if all views were. Then from outside of a fact's universe: a
+    move that stays outside changes no count of it, so that its view need not stay. And as if no fact were there. Of
+    what is found so that is kept which agrees.
     """
 
     def __init__(self, table: Table, knowledge: Knowledge, cells: Codes, base: Differences) -> None:
@@ -202,11 +203,12 @@ class _Walks:
 
     def shifted(self, changes: Ints, nodes: Ints, tries: range) -> Shifted:
         """Moves (n,) cells by (n,) changes; differences are from the true table, each of one cell's farthest."""
-        found = self._shifted(_Alike(np.arange(len(changes)), self._knowledge.with_hulls, 0), changes, nodes, tries)
-        for course in self._courses(np.flatnonzero(found.gone != changes)) if self._knowledge.facts else ():
+        found = Shifted(Differences.none(len(self._table.schema.axes)), NOWHERE, *np.zeros((2, len(changes)), np.int64))
+        for course in self._courses():
             rows = course.rows[found.gone[course.rows] != changes[course.rows]]
-            further = self._shifted(course._replace(rows=rows), changes, nodes, tries)
-            found = found.joined(further.agreeing(self._table, self._knowledge))
+            if len(rows):
+                further = self._shifted(course._replace(rows=rows), changes, nodes, tries)
+                found = found.joined(further.agreeing(self._table, self._knowledge))
         return found
 
     def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> Shifted:
@@ -218,10 +220,17 @@ class _Walks:
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
         return Shifted(differences, rows[found.moved], *(_spread(part, rows, len(changes)) for part in found[2:]))
 
-    def _courses(self, rows: Ints) -> Iterator[_Alike]:
+    def _courses(self) -> Iterator[_Alike]:
         knowledge, facts, schema = self._knowledge, self._knowledge.facts, self._table.schema
+        rows = np.arange(len(self._cells))
+        if any(fact.intervals is not None for fact in facts):
+            known, limits = without_intervals(knowledge, self._table)
+            yield _Alike(rows, known.with_hulls, 0, suppressed=limits)
+        yield _Alike(rows, knowledge.with_hulls, 0)
+        if not facts:
+            return
         # of each fact the variable by which a cell is outside of it, -1 where it is inside
-        outside = np.stack([fact.outside(self._cells[rows], schema) for fact in facts], axis=1)
+        outside = np.stack([fact.outside(self._cells, schema) for fact in facts], axis=1)
         for by in np.unique(outside[(outside >= 0).any(axis=1)], axis=0):
             inside = tuple(fact for fact, v in zip(facts, by, strict=True) if v < 0)
             # that variable, or a coarser level of it, says what crosses its border
@@ -230,9 +239,6 @@ class _Walks:
             course = _Alike(alike, knowledge.with_facts(inside).with_hulls, fixed)
             # what crosses the border as if all were whole, and is repaired on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
-        if any(fact.intervals is not None for fact in facts):
-            known, limits = without_intervals(knowledge, self._table)
-            yield _Alike(rows, known.with_hulls, 0, suppressed=limits)
         if any(fact.universe for fact in facts):
             yield _Alike(rows, knowledge.with_facts(()), 0)
 

@@ -108,7 +108,7 @@ SEARCH = Stage(
         *([build.again] if build.again else []),
     ],
     make=search.search,
-    version=8,
+    version=9,
     task="choose release",
 )
 ASSESSMENT = Stage(
@@ -117,7 +117,7 @@ ASSESSMENT = Stage(
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: [plain(build.config.risk), effort_settings(build.config), build.config.seconds_to_sharpen],
     make=search.assess,
-    version=3,
+    version=4,
     task="sharp bounds",
 )
 CURVE = Stage(
