@@ -100,8 +100,15 @@ def named_sums(table: Table, allowed: Mapping[str, Sequence[str]]) -> list[SumCa
 
     A total is the sum of all others, or of others and their totals: then each counts once for each level.
     """
+    return _sums_of(
+        table,
+        [[c for c in v.categories if is_usual(c) and c not in allowed.get(v.name, ())] for v in table.schema.variables],
+    )
+
+
+def _sums_of(table: Table, marks: Sequence[Sequence[str]]) -> list[SumCategory]:
+    """The marks of each variable whose counts, in all their rows, are sums of rows without them."""
     variables = table.schema.variables
-    marks = [[c for c in v.categories if is_usual(c) and c not in allowed.get(v.name, ())] for v in variables]
     marked = [v for v, own in enumerate(marks) if own]
     if not marked:
         return []
@@ -150,8 +157,10 @@ def sum_categories(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterat
     """Categories whose counts are everywhere the sum of all others of their variable, or of a consecutive range of
     them.
 
-    Categories named like totals are included. Totals among the others count once for each level.
+    Categories named like totals are included. Totals among the others count once for each level. So are those of
+    rows with a total of several variables, as ROLLUP of SQL writes them: see `_nested`.
     """
+    yield from _nested(table, allowed)
     for v, (variable, counts) in enumerate(zip(table.schema.variables, table.one_way(), strict=True)):
         order = sorted(range(len(counts)), key=variable.categories.__getitem__)
         names, sums = [variable.categories[code] for code in order], np.append(0, np.cumsum(counts[order]))
@@ -161,6 +170,34 @@ def sum_categories(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterat
             begun = place + 1, bisect_left(names, category + chr(0x10FFFF), place)
             if is_plain(category) or any(_is_sum(table, v, order, sums, place, *of) for of in ((0, len(order)), begun)):
                 yield variable.name, category
+
+
+def _nested(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterator[SumCategory]:
+    """Totals of several variables: one name in all of them, or the names of the largest cell.
+
+    The rows with them add up to the records, again for each set of variables that are totals in a row.
+    """
+    variables, one_way = table.schema.variables, table.one_way()
+    named = dict[str, dict[int, int]]()
+    for v, variable in enumerate(variables):
+        for code, category in enumerate(variable.categories):
+            if category not in allowed.get(variable.name, ()):
+                named.setdefault(category, {})[v] = code
+    largest = enumerate(table.codes[int(table.counts.argmax())].tolist())
+    marks = [{v: code for v, code in largest if named.get(variables[v].categories[code], {}).get(v) == code}]
+    # half of what is counted is in rows with a total, or more
+    often = (own for own in named.values() if 2 * sum(one_way[v][code] for v, code in own.items()) >= table.total)
+    for own in filter(None, [*marks, *(own for own in often if len(own) > 1)]):
+        is_total = np.stack([table.codes[:, v] == code for v, code in own.items()], axis=1)
+        kinds = KeySpace((2,) * len(own)).distinct(is_total.astype(np.uint16))[1]
+        sums = np.zeros(kinds.max() + 1, np.int64)
+        np.add.at(sums, kinds, table.counts)
+        cells = ~is_total.any(axis=1)
+        if cells.sum() > 1 and len(sums) > 1 and (sums == table.counts[cells].sum()).all():
+            yield from _sums_of(
+                table, [[variable.categories[own[v]]] if v in own else [] for v, variable in enumerate(variables)]
+            )
+            return
 
 
 def _is_sum(table: Table, v: int, order: Sequence[int], sums: Counts, place: int, first: int, last: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -47,6 +48,14 @@ def random_cells(rng: Rng) -> Rows:
     cells = product(*([f"{axis}{code}" for code in range(size)] for axis, size in enumerate(sizes)))
     found = [(*cell, int(rng.choice([0, 1, 1, 2, 5]))) for cell in cells]
     return [row for row in found if row[-1]] or [(*found[0][:-1], 1)]
+
+
+def summed(cells: Rows, keep: tuple[bool, ...], marks: str) -> Rows:
+    """The counts of some variables, with marks for the others."""
+    found = Counter[tuple[str, ...]]()
+    for *cell, count in cells:
+        found[tuple(c if kept else mark for c, kept, mark in zip(cell, keep, marks, strict=True))] += count
+    return [(*cell, count) for cell, count in found.items()]
 
 
 @pytest.mark.parametrize("mark", ["Total", "INSGESAMT", "ensemble", "Alle", "_T", "T", "All ages", "- total -", "合計"])
@@ -130,6 +139,15 @@ def test_the_sum_of_all_others_is_named_whatever_it_is_called(tmp_path: Path) ->
     sums = [(c, s, sum(n for leaf, t, n in leaves if leaf[0] == c and t == s)) for c, s in product("AB", "fmd")]
     top = [("x", s, sum(n for _, t, n in sums if t == s)) for s in "fmd"]
     assert [*sum_categories(read([*leaves, *sums, *top]), {})] == [("a", "A"), ("a", "B"), ("a", "x")]
+    # as ROLLUP and GROUPING SETS of SQL have them: all variables but the first few, under one name or several
+    cells: Rows = [(a, b, c, 1 + 7 * k) for k, (a, b, c) in enumerate(product("xyz", "pq", "12"))]
+    for marks in ("***", "789"):
+        for least in (0, 2):
+            kept = [tuple(place < left for place in range(3)) for left in range(least, 3)]
+            rows = [*cells, *(row for keep in (*kept, (False,) * 3) for row in summed(cells, keep, marks))]
+            table = read(list(dict.fromkeys(rows)))
+            assert [*sum_categories(table, {})] == [*zip("abc", marks, strict=True)]
+            assert [*sum_categories(table, {"a": marks[0], "b": marks[1], "c": marks[2]})] == []
     records = pd.DataFrame([("n", 2.5), ("s", 1.0), ("s", 0.5), ("Total", 4.0)], columns=["a", "w"])
     with pytest.raises(InputError, match="'Total' of 'a' has the sums"):
         read_weights(records, "w")
