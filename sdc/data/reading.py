@@ -538,6 +538,13 @@ def _count_batch(batch: pa.RecordBatch, tally: CellTally, unit: PartUnit, part: 
                 f"{part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
                 f"counted too. Leave them out, name the column among the variables, or set table.not_totals.{name}"
             )
+    for name in filter(None, (unit.count, unit.weight)):
+        absent = set(map(alike_key, unit.csv.missing_of(name)))
+        if absent and not absent.isdisjoint(alike_key(str(value)) for value in batch.column(name).unique().to_pylist()):
+            raise InputError(
+                f"{part}: column {name!r} has values that csv.missing names; give each row its number, or list under "
+                "csv.missing the columns that have missing values"
+            )
     nulls = [vocabulary.nulls for vocabulary in tally.vocabularies]
     columns = [
         vocabulary.encode(batch.column(coding.column), str(part))

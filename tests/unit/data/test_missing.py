@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdc.data.reading import count_records, read_table, settings_of
+from sdc.data.reading import count_records, read_table, read_weights, settings_of
 from sdc.data.source import open_source
 from sdc.model.errors import InputError
+from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 
 RECORDS = "age,sex\n" + "34,f\nNA,m\n71,f\n.,NA\n8,m\n71,\n"
 BINS = {"age": {"bins": {"young": [None, 30], "old": [30, None]}}}
@@ -104,3 +106,17 @@ def test_a_row_without_any_value_is_refused(
 def test_a_value_may_be_missing_where_there_is_but_one_column(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": ["34", None]}), tmp_path / "t.parquet")
     assert read_table(tmp_path / "t.parquet", missing="none").total == 2
+
+
+@pytest.mark.parametrize("missing", [["9"], {"n": ["9", "NA"]}])
+@pytest.mark.parametrize("values", [["9", "2"], [9, 2], [9.0, 2.0]])
+@pytest.mark.parametrize("role", ["count", "weight"])
+def test_a_missing_count_or_weight_is_no_number(role: str, values: list[Any], missing: Any) -> None:
+    frame = pd.DataFrame({"age": ["a", "b"], "n": values})
+    given: dict[str, Any] = (
+        {"columns": {"count": "n"}} if role == "count" else {"weight": "n", "columns": {"count": None}}
+    )
+    read = read_table if role == "count" else read_weights
+    with pytest.raises(InputError, match=r"column 'n' has values that csv\.missing names"):
+        read(frame, **given, csv={"missing": missing})
+    assert isinstance(read(frame, **given, csv={"missing": {"age": ["9"]}}), Table | RecordWeights)
