@@ -239,9 +239,15 @@ def _message(problem: int, about: int, names: Sequence[str]) -> str:
 
 
 def _is_of_utf8(value: str, encoding: str) -> bool:
-    """Whether a text read in an encoding of one byte a letter is one in UTF-8: every letter beyond ASCII would be."""
+    """Whether a text read in an encoding of one byte a letter is one in UTF-8: every letter beyond ASCII would be.
+
+    In an encoding of fewer Latin letters it must also be one that the encoding has: Её in cp1251 is none in UTF-8.
+    """
     try:
-        return encoding in _LATIN and not value.isascii() and value.encode(encoding).decode().isprintable()
+        if value.isascii() or len(own := value.encode(encoding)) != len(value):
+            return False
+        found = own.decode()
+        return found.isprintable() and (encoding in _LATIN or len(found.encode(encoding)) < len(own))
     except UnicodeError:
         return False
 

@@ -139,6 +139,14 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
         {"encoding": "latin-1"},
         "line 1: the names of the columns are text in UTF-8",
     ),
+    **{
+        f"UTF-8 taken for {encoding}": (
+            PLAIN.replace("south", text).encode(),
+            {"encoding": encoding},
+            f"line 3: column 'area' has text in UTF-8, and csv.encoding is {encoding}",
+        )
+        for encoding, text in (("cp1250", "šírka"), ("iso8859-2", "južná"), ("cp1251", "юг"), ("mac-roman", "süd"))
+    },
     "an archive": (b"PK\x03\x04" + bytes(40), {}, "begins as a ZIP archive or an Excel file does; give the data"),
     "a packed file": (gzip.compress(PLAIN.encode()), {}, "begins as a file packed by gzip does"),
     "a pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", {}, "begins as a pointer of Git LFS"),
