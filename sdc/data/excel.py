@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
@@ -29,6 +29,7 @@ from sdc.model.errors import InputError, nearest
 _BATCH, _BLOCK = 1 << 16, 1 << 18
 _ROWS, _DIGITS = 1 << 20, 15  # of a sheet, and of a number
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
+_PARTS = frozenset((*range(16, 22), *range(45, 48)))  # those of them that show a time, or two parts of a date
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # the parts of a format without a meaning
 
 
@@ -68,14 +69,14 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Sheet:
-    """A sheet with the shared texts, the styles of dates, and the first day."""
+    """A sheet with the shared texts, the styles of dates and whether they show whole ones, and the first day."""
 
     part: RecordFile
     archive: zipfile.ZipFile
     name: str
     path: str
     strings: dict[int, str]
-    dates: frozenset[int]
+    dates: Mapping[int, bool]
     begin: datetime
 
     def error_at(self, row: int, what: str) -> InputError:
@@ -146,6 +147,10 @@ class _Sheet:
             # Excel has a 29 February 1900, day 60
             days += days < 60 and self.begin.year == 1899
             day = self.begin + timedelta(milliseconds=round(days * 86_400_000))
+        if cell.kind == "n" and not self.dates[cell.style]:
+            raise self.error_at(
+                row.number, f"column {_letters(place)} shows a time or a part of a date; write it as text"
+            )
         if day.time() != time.min or day <= self.begin + timedelta(self.begin.year == 1899):
             raise self.error_at(
                 row.number, f"column {_letters(place)} has a time of day, which has no categories; write it as text"
@@ -160,14 +165,16 @@ class _Reader:
         self.sheet, self.ready, self.row, self.place = sheet, list[_Row](), _Row(0, {}), -1
         self.cell: dict[str, str] = {}
         self.value: str | None = None
-        self.has_formula = self.is_value = False
+        self.has_formula = self.is_value = self.is_phonetic = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag[tag.find(":") + 1 :]
         if tag == "c":
             self.cell, self.value, self.has_formula = attributes, None, False
         elif tag in ("v", "t"):
-            self.is_value = True
+            self.is_value = not self.is_phonetic
+        elif tag == "rPh":
+            self.is_phonetic = True
         elif tag == "f":
             self.has_formula = True
         elif tag == "row":
@@ -189,6 +196,8 @@ class _Reader:
         tag = tag[tag.find(":") + 1 :]
         if tag in ("v", "t"):
             self.is_value = False
+        elif tag == "rPh":
+            self.is_phonetic = False
         elif tag == "c":
             self._take(self.cell.get("t", "n"), self.cell.get("r"), self.value)
         elif tag == "row":
@@ -233,7 +242,7 @@ def _sheets(part: RecordFile, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
     (book,) = (path for kind, path in _targets(archive, "").values() if kind == "officeDocument")
     targets, begin = _targets(archive, book), datetime(1899, 12, 30)
     others = dict(targets.values())
-    strings, dates = dict[int, str](), frozenset[int]()
+    strings, dates = dict[int, str](), dict[int, bool]()
     if path := others.get("sharedStrings"):
         with archive.open(path) as file:
             strings = dict(enumerate(map(_text, _elements(file, "si"))))
@@ -261,16 +270,19 @@ def _targets(archive: zipfile.ZipFile, path: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _dates(file: IO[bytes]) -> frozenset[int]:
-    dates, styles = set(_DATES), list[int]()
+def _dates(file: IO[bytes]) -> dict[int, bool]:
+    """The styles of dates, and whether they show day, month and year."""
+    formats, styles = {number: number not in _PARTS for number in _DATES}, list[int]()
     for element in _elements(file, "numFmt", "cellXfs"):
         if _local(element) == "numFmt":
-            shown, number = element.get("formatCode", "").split(";")[0], int(element.get("numFmtId", 0))
-            is_date = re.search("[dmyhs]", _NO_LETTERS.sub("", shown), re.IGNORECASE)
-            dates = dates | {number} if is_date else dates - {number}
+            shown, number = element.get("formatCode", "").split(";")[0].lower(), int(element.get("numFmtId", 0))
+            signs = {*_NO_LETTERS.sub("", shown), *("h" if re.search(r"\[[hms]+\]", shown) else "")}
+            formats.pop(number, None)
+            if signs & {*"dmyhs"}:
+                formats[number] = signs >= {*"dm"} and not signs.isdisjoint("ye")
         else:
             styles = [int(style.get("numFmtId", 0)) for style in element]
-    return frozenset(place for place, number in enumerate(styles) if number in dates)
+    return {place: formats[number] for place, number in enumerate(styles) if number in formats}
 
 
 def _elements(file: IO[bytes], *names: str) -> Iterator[Element]:

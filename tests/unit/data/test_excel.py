@@ -60,6 +60,15 @@ def test_values_are_named_as_in_a_text_file(tmp_path: Path) -> None:
     assert "sex  # text, 2 values" in written(open_source(below), "t")[0]
 
 
+@pytest.mark.parametrize("shown", ["mmm yyyy", "yyyy", "d. mmmm", "mmm-yy", "[h]:mm", "h:mm", "mm:ss"])
+def test_a_part_of_a_date_is_no_date(shown: str, tmp_path: Path) -> None:
+    def style(sheet: Any) -> None:
+        sheet["D2"].number_format = shown
+
+    with pytest.raises(InputError, match="row 2: column D shows a time or a part of a date; write it as text"):
+        read(written_to(tmp_path / "t.xlsx", ROWS, style))
+
+
 REFUSED: dict[str, tuple[Rows, str]] = {
     "text before": ([["The census"], *ROWS], "row 2: it has a value in column D, which has no name"),
     "text before, and an empty row": ([["The census"], [], *ROWS], "row 2: the row is empty, and row 3 below is not"),
@@ -69,7 +78,7 @@ REFUSED: dict[str, tuple[Rows, str]] = {
     "a value too far right": ([*ROWS, [*ROWS[1], "x"]], "row 5: it has a value in column E, which has no name"),
     "a header again": ([*ROWS, ["Sex ", *HEADER[1:]]], "row 5: the row repeats the names of the columns"),
     "a time of day": ([*ROWS, ["f", 1, True, datetime.datetime(2024, 1, 1, 12)]], "row 5: column D has a time of day"),
-    "a time": ([*ROWS, ["f", 1, True, datetime.time(0)]], "row 5: column D has a time of day"),
+    "a time": ([*ROWS, ["f", 1, True, datetime.time(0)]], "row 5: column D shows a time or"),
     "a code longer than Excel keeps": (
         [*ROWS, ["f", 1234567890123450]],
         "row 5: column B has a number of more th",
@@ -124,7 +133,10 @@ HEAD = '<x:row><x:c t="s"><x:v>0</x:v></x:c></x:row>'
     ("rows", "found"),
     [
         ('<row r="2"><c r="A2" t="s"><v>1</v></c></row>', ("x y",)),
-        ('<row><c t="inlineStr"><is><t>x</t></is></c></row><row><c t="e"><v>#N/A</v></c></row>', ("#N/A", "x")),
+        (
+            '<row><c t="inlineStr"><is><t>x</t><rPh><t>z</t></rPh></is></c></row><row><c t="e"><v>#N/A</v></c></row>',
+            ("#N/A", "x"),
+        ),
         ('<row><c t="str"><f>B1</f><v>x</v></c></row><row><c t="str"><f>B1</f><v></v></c></row>', ("x",)),
         ('<row><c t="d"><v>2024-01-31T00:00:00Z</v></c></row><row><c><v>1.0E1</v></c></row>', ("10", "2024-01-31")),
         ('<row r="3"><c><v>1</v></c></row><row r="2"><c><v>2</v></c></row>', "row 2: the row occurs twice, or out"),
