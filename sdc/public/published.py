@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sdc.events import WARNING, emit
 from sdc.model.alike import may_be_thousands
 from sdc.model.errors import AbsentError, InputError, many
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
-from sdc.model.totals import is_plain, is_reserved, named_sums
+from sdc.model.totals import is_plain, is_reserved, named_sums, sum_categories
 from sdc.public.px import Count, Listed, Texts, read_px, whole_of
 from sdc.run_format import (
     CATALOGUES,
@@ -475,7 +476,9 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
 
 
 def _require_no_totals(found: Published, allowed: Texts, total: str, *, is_alone: bool) -> None:
-    """InputError if a category is one of totals, by its name or, in a single file, by its counts."""
+    """InputError if a category is one of totals, by its name or, in a single file, by its counts; a warning by its
+    counts alone.
+    """
     variables = found.table.schema.variables
     totals = [(v.name, c) for v in variables for c in v.categories if is_reserved(c)]
     if is_alone and not totals:
@@ -489,6 +492,10 @@ def _require_no_totals(found: Published, allowed: Texts, total: str, *, is_alone
             f"a relation, as under earlier in a config: total: {category!r}; or, if it is none, "
             f"not_totals: {{{name}: [{category!r}]}}"
         )
+    for name, category in dict.fromkeys(sum_categories(found.table, allowed) if is_alone and found.is_exact else ()):
+        said = f"{category!r} of {name!r} has the sums of others. If it is their total, and no category, its records"
+        remedy = f"name it in a relation by total: {category!r}, otherwise by not_totals: {{{name}: [{category!r}]}}"
+        emit(WARNING, f"warning: {found.source}: {said} count twice: {remedy}")
 
 
 def _with_left_out(found: Published, listed: Codes) -> Published:

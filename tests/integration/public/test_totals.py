@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sdc.config.earlier import EarlierConfig
+from sdc.events import WARNING, EventText, heard
 from sdc.model.errors import InputError
 from sdc.public.check import check, few_counts
 from sdc.public.incomplete import read_incomplete
@@ -142,6 +143,17 @@ def test_rows_of_totals_that_nothing_marks_are_refused(tmp_path: Path, mark: str
     # beside cells without a count nobody can add up
     with pytest.raises(InputError, match="has rows of totals"):
         read_published(file(tmp_path, CELLS.replace("12", "") + "Total,m,25\n"))
+
+
+def test_the_sums_of_others_are_named_whatever_they_are_called(tmp_path: Path) -> None:
+    path, said = file(tmp_path, CELLS + "land,f,14\nland,m,24\n"), list[str]()
+    with heard(EventText(said.append, WARNING)):
+        assert read_published(path)[0].table.total == 76
+        assert read_published(path, "land")[0].table.total == 38
+        read_published(path, not_totals={"region": ("land",)})
+    assert [text.partition(": ")[2].partition(". ")[0].replace(str(path), "") for text in said] == [
+        ": 'land' of 'region' has the sums of others"
+    ]
 
 
 def test_a_category_may_be_called_as_a_total_where_that_is_said(tmp_path: Path) -> None:
