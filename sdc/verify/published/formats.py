@@ -43,6 +43,7 @@ _OTHERS = "MATRIX SUBJECT-CODE SUBJECT-AREA TITLE CONTENTS STUB HEADING VALUES C
 _OTHERS += " ELIMINATION SOURCE CONTACT REFPERIOD NOTE"
 _KEYWORDS = {*_FIXED, *_OTHERS.split()}
 _SHEET_PARTS = {"dimension", "sheetViews", "sheetFormatPr", "sheetData", "pageMargins"}
+_BOOK_PARTS = {"fileVersion", "workbookPr", "bookViews", "sheets", "calcPr"}
 _OF_BOOK = r"\[Content_Types\]\.xml|_rels/\.rels|docProps/(app|core)\.xml"
 _OF_BOOK += r"|xl/(_rels/workbook\.xml\.rels|(workbook|styles|theme/theme1|worksheets/sheet[0-9]+)\.xml)"
 _PROPERTIES = {"creator", "lastModifiedBy", "created", "modified"}
@@ -129,9 +130,11 @@ def check_book(path: Path) -> None:
             for name in ("docProps/core.xml", "docProps/app.xml", "xl/styles.xml", "xl/workbook.xml")
         )
         listed = file.namelist()
+        is_plain = not any(b"<!" in file.read(name) for name in {*listed})
     sheets = {one.get("name") for one in book.iter(f"{_XLSX}sheet")}
     texts = (one.text or "" for one in (*core.iter(), *app.iter()))
-    is_plain = len({*listed}) == len(listed) and all(re.fullmatch(_OF_BOOK, name) for name in listed)
+    is_plain = is_plain and {one.tag.removeprefix(_XLSX) for one in book} <= _BOOK_PARTS
+    is_plain = is_plain and len({*listed}) == len(listed) and all(re.fullmatch(_OF_BOOK, name) for name in listed)
     is_plain = is_plain and {one.tag.rpartition("}")[2] for one in core} <= _PROPERTIES
     is_plain = is_plain and all(text in sheets or _PLAIN_PROPERTY.fullmatch(text) for text in texts)
     is_plain = is_plain and {one.get("numFmtId", "0") for one in styles.iter()} == {"0"}

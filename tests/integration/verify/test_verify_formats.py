@@ -254,6 +254,14 @@ FORGED: Corruptions = {
         partial(in_workbook, pattern=b"<dc:creator>", by=b"<dc:title>1</dc:title><dc:creator>", part="docProps"),
         "has more than sheets",
     ),
+    "a workbook names a value": (
+        partial(in_workbook, pattern=b"<calcPr", by=b"<definedNames/><calcPr", part="xl/workbook.xml"),
+        "has more than sheets",
+    ),
+    "a workbook has a comment": (
+        partial(in_workbook, pattern=b"<sheetData>", by=b"<!-- 1 --><sheetData>"),
+        "has more than sheets",
+    ),
     "a workbook shows other numbers": (
         partial(in_workbook, pattern=b'(<cellXfs.*<xf numFmtId=)"0"', by=rb'\1"9"', part="xl/styles"),
         "has more than sheets",
