@@ -177,6 +177,8 @@ def _nested(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterator[SumC
 
     The rows with them add up to the records, again for each set of variables that are totals in a row.
     """
+    if not len(table):
+        return
     variables, one_way = table.schema.variables, table.one_way()
     named = dict[str, dict[int, int]]()
     for v, variable in enumerate(variables):
