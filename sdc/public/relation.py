@@ -126,7 +126,8 @@ def related(published: Published, relation: EarlierConfig, schema: Schema) -> Re
                 f"{published.source}: its rows of totals are marked by {relation.total!r}, which is a category of "
                 f"{name!r} elsewhere; rename one of the two"
             )
-        codings.append(_coding(published, own, given, schema.variables[variables[-1]]))
+        is_part = bool(relation.where)
+        codings.append(_coding(published, own, given, schema.variables[variables[-1]], is_part=is_part))
     if len(set(variables)) < len(variables):
         raise InputError(
             f"{published.source}: two of its variables {', '.join(names)} are the same variable of the table; map "
@@ -147,10 +148,12 @@ def _flags(published: Published, schema: Schema, name: str, chosen: Sequence[str
     return np.isin(np.array(categories, object), list(chosen))
 
 
-def _coding(published: Published, own: Variable, given: RelatedVariableConfig, finer: Variable) -> Coding:
+def _coding(
+    published: Published, own: Variable, given: RelatedVariableConfig, finer: Variable, *, is_part: bool
+) -> Coding:
     place = {category: code for code, category in enumerate(own.categories)}
     if given.groups is None:
-        return _same(published, own, finer, place)
+        return _same(published, own, finer, place, is_whole=published.is_whole and not is_part)
     groups, found = given.groups, np.full(len(finer.categories), -1, np.int64)
     codes = {category: code for code, category in enumerate(finer.categories)}
     places = dict(place)
@@ -181,8 +184,8 @@ def _coding(published: Published, own: Variable, given: RelatedVariableConfig, f
     return found
 
 
-def _same(published: Published, own: Variable, finer: Variable, place: Mapping[str, int]) -> Coding:
-    """The coding by equal names; a list of cells may lack categories without records."""
+def _same(published: Published, own: Variable, finer: Variable, place: Mapping[str, int], *, is_whole: bool) -> Coding:
+    """The coding by equal names; a list of cells, and a table of some records, may lack categories without records."""
     others = set(own.categories) - set(finer.categories)
     lacking = set(finer.categories) - set(own.categories)
     if len(others) == len(lacking) and {*map(_folded, others)} == {*map(_folded, lacking)} and others:
@@ -191,7 +194,7 @@ def _same(published: Published, own: Variable, finer: Variable, place: Mapping[s
             "other spaces than elsewhere; write them the same, or give by groups those within each",
             f"categories {sorted(others)}",
         )
-    if others or (lacking and published.is_whole):
+    if others or (lacking and is_whole):
         raise InputError(
             f"{published.source}: {own.name!r} has other categories than {finer.name!r} elsewhere; give by groups "
             f"those within each: variables: {{{own.name}: {{of: {finer.name}, groups: {{...}}}}}}",
@@ -209,7 +212,7 @@ def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
     """The variables of all tables, each with its finest categories."""
     found: dict[str, Variable] = {}
     whole: set[str] = set()
-    for published, relation in sorted(tables, key=lambda one: not one[0].is_whole):
+    for published, relation in sorted(tables, key=lambda one: (bool(one[1].where), not one[0].is_whole)):
         for own in published.table.schema.variables:
             given = relation.variables.get(own.name, SAME)
             if given.groups is not None:
@@ -218,7 +221,7 @@ def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
             known = found.get(name)
             if known is None or (name not in whole and set(own.categories) > set(known.categories)):
                 found[name] = Variable(name, own.categories)
-            if published.is_whole:
+            if published.is_whole and not relation.where:
                 whole.add(name)
     # a variable that no table has as such has the categories in its groups
     atoms: dict[str, dict[str, None]] = {}

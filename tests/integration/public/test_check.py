@@ -188,6 +188,21 @@ def test_what_contradicts_beside_a_table_in_part_is_found_out() -> None:
     assert not composition([hidden, marginal(table, 0b01, "A"), (twice, where)]).consistent
 
 
+def test_a_table_of_some_records_lacks_the_categories_of_others() -> None:
+    """Whichever of the tables comes first; such a category has none of these records."""
+    schema = schema_of([3, 2])
+    table = dense(schema, [3, 1, 2, 4, 0, 5])
+    whole, (below, where) = marginal(table, 0b01, "A"), part(table, 0b01, 1, "below")
+    own = Schema((Variable(schema.names[0], schema.variables[0].categories[:2]),))
+    told = replace(below, table=Table.of(own, below.table.codes, below.table.counts)), where
+    for tables in ([whole, told, marginal(table, 0b10, "B")], [told, whole, marginal(table, 0b10, "B")]):
+        found = composition(tables)
+        assert found.consistent
+        assert {*map(tuple, bounds_of(found).values())} >= {(n, n) for n in (3, 1, 2, 4, 5)}
+    with pytest.raises(InputError, match="has other categories than"):
+        composition([whole, (told[0], EarlierConfig(folder="below"))])
+
+
 def test_many_cells_of_variables_that_are_there_in_coarser_categories_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine's table put all records into the first category of each group."""
     table = dense(schema_of([3, 2]), [2, 1, 3, 0, 1, 3])
