@@ -77,6 +77,7 @@ CODE_LISTS = "code_lists"  # variables of suppressed or rounded tables whose cat
 LEVELS = "levels"  # the coarser category of each published category
 ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: base and rounded margins
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
+OF_RECORDS = "among them", "not among them"  # the level of the records that an earlier publication is of
 TOTAL = "(total)"  # the category of totals, where they are listed
 RESERVED = (TOTAL, "(all)")  # no category has these names
 ZEROS, TOTALS = "zeros", "totals"  # listed with the cells that have records

@@ -31,6 +31,7 @@ from sdc.protect.request import ProtectionRequest
 from sdc.protect.suppression import shown
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
+from sdc.run_format import OF_RECORDS
 
 Ints = npt.NDArray[np.int64]
 MOST_CELLS = 1 << 24  # of a sub-table
@@ -149,29 +150,34 @@ def _planned(
     groups, column = merging.groups(before, small), schema.axes.index(axis)
     found = list[tuple[SubTable, Differences]]()
     while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.request.max_share:
-        at, level = _with_level(evaluator, groups, axis, merging.adjacent)
-        closed = at.table.schema.levels.closed
-        view = st.with_level(merging.request.view, at.table.schema.index(level), at.table.schema)
-        deadline.check()
-        support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
-        if not len(narrow) and criteria.keeps(at.table, at.known.zeros, view):
-            return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
-        # what was found is feasible where less is public
-        found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]
-        open_ = np.zeros(len(groups), np.bool_)
-        open_[at.pool.at_risk.cells[narrow, column]] = True
+        open_ = np.ones(len(groups), np.bool_)
+        if (made := _with_level(evaluator, groups, axis, merging.adjacent)) is not None:
+            at, level = made
+            closed = at.table.schema.levels.closed
+            view = st.with_level(merging.request.view, at.table.schema.index(level), at.table.schema)
+            deadline.check()
+            support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
+            if not len(narrow) and criteria.keeps(at.table, at.known.zeros, view):
+                return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
+            # what was found is feasible where less is public
+            found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]
+            open_[:] = False
+            open_[at.pool.at_risk.cells[narrow, column]] = True
         groups = merging.groups(groups, small, open_)
         if groups.max() + 1 == number:
             return None
     return None
 
 
-def _with_level(evaluator: RiskEvaluator, groups: Ints, axis: int, adjacent: bool) -> tuple[RiskEvaluator, str]:
-    """An evaluator about the table with a level more, unless it has it, by its name; what was found stays."""
+def _with_level(evaluator: RiskEvaluator, groups: Ints, axis: int, adjacent: bool) -> tuple[RiskEvaluator, str] | None:
+    """An evaluator about the table with a level more, unless it has it, by its name; what was found stays.
+
+    None for the level that says of which records an earlier publication is: it has no names for readers.
+    """
     table, schema = evaluator.table, evaluator.table.schema
     for v in st.members(schema.levels.coarser[axis]):
         if np.array_equal(numbered(schema.levels.groups[v]), groups):
-            return evaluator, schema.names[v]
+            return None if schema.variables[v].categories == OF_RECORDS else (evaluator, schema.names[v])
     level = _level(groups, schema, axis, adjacent)
     own = Table(with_refinements([*schema.variables, level]), table.codes, table.counts)
     at = RiskEvaluator(

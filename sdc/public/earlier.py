@@ -38,12 +38,11 @@ from sdc.protect.recoding import known_at
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, looks_the_same, related, with_levels
 from sdc.record.ledger import Ledger, Publication, read_ledger, require_sealed
-from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, STRUCTURAL_ZEROS, WITHHELD
+from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, OF_RECORDS, SHA256, STRUCTURAL_ZEROS, WITHHELD
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
 Relations: TypeAlias = tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
-INSIDE, OUTSIDE = "among them", "not among them"
 NO_LISTS: Mapping[str, Sequence[str]] = {}
 OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells lacks
 
@@ -578,7 +577,7 @@ class NamedBefore:
             # by a level, if the sub-table does not have the variable itself
             if not st.has(st.named(names, own), v):
                 label = f"{name} of records published before"
-                name = self._level(own.levels.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
+                name = self._level(own.levels.axis_of[v], 1 - inside.astype(np.int64), OF_RECORDS, label)
             universe[name] = self._codes(name, inside)
         self._note(names, universe, source)
 

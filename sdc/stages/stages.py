@@ -86,7 +86,7 @@ TABLE = Stage(
     sections=table.table_settings,
     make=table.count,
     enter=table.warn_of_loss,
-    version=2,
+    version=3,
     task="count table",
 )
 WIDTHS = Stage(

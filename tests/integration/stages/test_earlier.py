@@ -16,7 +16,7 @@ from hypothesis import strategies as hs
 from sdc.api import assess
 from sdc.config.earlier import EarlierConfig
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, InputError, NothingReleasableError
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, NotReleasableError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
@@ -134,6 +134,16 @@ def test_what_is_merged_again_goes_out_though_an_earlier_table_tells_it(tmp_path
     (file,) = build.folder.stage("release").glob("0*.csv")
     assert file.read_text().startswith("A_merged,count\na0,5\na1 or a2 or")
     assert verify_run(build.folder.path).verified
+
+
+def test_no_table_is_recoded_by_whose_records_were_published_before(tmp_path: Path) -> None:
+    """The two categories of that level say nothing to readers."""
+    (tmp_path / "table.csv").write_text("A,B,count\na0,b1,2\na1,b1,1\na2,b0,3\n")
+    (tmp_path / "some.csv").write_text("B,count\nb1,3\n")
+    where = {"folder": "some.csv", "where": {"A": ["a0", "a1"]}, "code_lists": ["B"]}
+    release = {"require": ["A"], "required_only": True, "protect": [{"of": "A", "by": "recoding"}]}
+    with pytest.raises(NotReleasableError, match="A with merged categories: nothing merges"):
+        built(config(tmp_path, "t", [where], release=release))
 
 
 def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
