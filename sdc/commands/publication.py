@@ -84,7 +84,7 @@ def check(
             if found.undecided_cells:
                 print(f"{found.undecided_cells} more are not shown to reach it, nor shown to be narrower")
         for one in found.few_counts:
-            print(f"{one.counts} counts of {one.sub_table} in {one.source} are below {min_frequency}")
+            print(f"{many(one.counts, 'count')} of {one.sub_table} in {one.source} below {min_frequency}")
 
     return CommandResult(facts, show, 0 if found.is_kept else NOT_RELEASABLE)
 

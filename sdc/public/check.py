@@ -165,7 +165,7 @@ class Composition(Named):
 
 @dataclass(frozen=True)
 class FewCounts:
-    """A published table with the number of its exact counts from 1 to n - 1."""
+    """A published table with the number of its counts, or ranges of counts, from 1 to n - 1."""
 
     source: str
     sub_table: str
@@ -183,8 +183,9 @@ def _few(one: Published, n: int) -> Iterator[FewCounts]:
     """Small counts among the cells, and among totals that the cells do not imply."""
     yield FewCounts(one.source, one.label, int((one.table.counts < n).sum()))
     for sums in one.sums:
-        is_few = (sums.low == sums.high) & (sums.low > 0) & (sums.low < n)
-        yield FewCounts(one.source, f"totals of {sums.of}", int(is_few.sum()))
+        is_few = (sums.low > 0) & (sums.high < n)
+        of = f"totals of {sums.of}" if len(sums.names) < len(one.table.schema) else one.label
+        yield FewCounts(one.source, of, int(is_few.sum()))
 
 
 def check(

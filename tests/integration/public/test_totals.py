@@ -102,6 +102,8 @@ def test_a_threshold_is_asked_of_totals_too(tmp_path: Path) -> None:
     path = file(tmp_path, "north,f,\nnorth,m,\nsouth,f,40\nsouth,m,60\nnorth,(total),4\n(total),(total),104\n")
     assert [(one.sub_table, one.counts) for one in few_counts([path], 5)] == [("totals of region", 1)]
     assert few_counts([path], 4) == []
+    path = file(tmp_path, "north,f,3-4\nnorth,m,1-9\nsouth,f,40\nsouth,m,60\n(total),f,43-44\n")
+    assert [(one.sub_table, one.counts) for one in few_counts([path], 5)] == [("region*sex", 1)]
 
 
 def px(summed: str) -> str:
