@@ -72,7 +72,7 @@ def check_limit(
             "cells": len(evidence.small),
             "claims": claims,
         }
-        _check_claimed(evidence, tree, {"claims": None, **claimed}, own)  # earlier versions had no claims
+        _check_claimed(evidence, tree, claimed, own)
     return above, few and unlikely and cheap
 
 

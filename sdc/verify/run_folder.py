@@ -109,23 +109,14 @@ def verify_release(
 
 
 def _check_signed(evidence: EvidenceFolder) -> None:
-    """The release is signed if the config requires it, and the confidential statement has the same key and release.
-
-    Earlier versions with a single catalogue wrote signatures, but no statements.
-    """
+    """The release is signed if the config requires it, and the confidential statement has the same key and release."""
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
-    release, own = evidence.folder / names.RELEASE, evidence.folder / names.CONFIDENTIAL_STATEMENT
-    signature, statement = ((release / name).exists() for name in (names.SIGNATURE, names.STATEMENT))
-    is_signed = bool(manifest["config"].get("publication", {}).get("signing_key"))
-    is_lost = signature and not (statement or own.exists()) and (release / names.CROISSANT).exists()
-    config = "the config signs what is published, and"
-    unpaired = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"
-    evidence.holds(
-        (f"{config} {names.RELEASE}/{names.SIGNATURE} is not there; {AGAIN}", is_signed and not signature),
-        (f"{config} there are no statements of it; {AGAIN}", is_signed and is_lost),
-        (f"{unpaired}; {AGAIN}", statement != own.exists()),
-    )
-    if statement and own.exists():
+    places = (names.RELEASE, names.SIGNATURE), (names.RELEASE, names.STATEMENT), (names.CONFIDENTIAL_STATEMENT,)
+    there = [evidence.folder.joinpath(*place).exists() for place in places]
+    is_signed = bool(manifest["config"].get("publication", {}).get("signing_key")) or any(there)
+    lacking = ["/".join(place) for place, is_there in zip(places, there, strict=True) if is_signed and not is_there]
+    evidence.holds((f"what is published is signed, and lacks {', '.join(lacking)}; {AGAIN}", lacking))
+    if all(there):
         key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
         evidence.file(names.CONFIDENTIAL_STATEMENT)
         check_evidence(evidence.folder, manifest, key)
@@ -140,8 +131,7 @@ def _damage(evidence: EvidenceFolder, error: Exception) -> str:
 def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     """The risk section of the manifest; the files of each stage are the recorded ones."""
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
-    risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
-    risk["posterior"] = manifest["config"]["risk"].get("posterior")  # absent in earlier versions
+    risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided", "posterior")}
     risk |= {rule: manifest["config"]["risk"].get(rule) for rule in (*CHECKS, MIN_VALUES)}
     risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)

@@ -71,15 +71,12 @@ def read_cells(path: Path, format: str) -> tuple[list[str], Cells] | None:
         raise ValueError(f"it cannot be read as {format}: {error}") from error
 
 
-def read_sheets(path: Path, wide: Mapping[str, int]) -> dict[str, tuple[list[str], Cells]]:
-    """The variables and cells of workbook sheets, by name: so many columns of variables, then the counts."""
-    found = {}
-    for name, (head, *rows) in sheets_of(path, wide).items():
-        at = wide[name]
-        # empty cells at the end of a row are not stored
-        filled = ([*row, *[""] * (at + 1 - len(row))] for row in rows)
-        found[name] = head[:at], _once((tuple(row[:at]), _number(row[at])) for row in filled)
-    return found
+def listed_in(rows: list[list[str]], at: int) -> tuple[list[str], Cells]:
+    """The variables and cells of a sheet: so many columns of variables, then the counts."""
+    head, *rest = rows
+    # empty cells at the end of a row are not stored
+    filled = ([*row, *[""] * (at + 1 - len(row))] for row in rest)
+    return head[:at], _once((tuple(row[:at]), _number(row[at])) for row in filled)
 
 
 def _check_columns(name: str, rows: list[list[str]], at: int) -> None:
@@ -157,16 +154,16 @@ def check_formats(
     for file in files:
         path = file_of(file["path"])
         if path.name == names.WORKBOOK:
-            sheets = {stem[:SHEET_NAME]: stem for stem in expected_tables}
-            found = read_sheets(path, {sheet: len(expected_tables[stem][0]) for sheet, stem in sheets.items()})
-            check(found.keys() == sheets.keys(), f"{path} has other sheets")
-            for sheet, own in found.items():
-                require_same(own, sheets[sheet], path)
-            stems = {names.cross_sheet(stem): stem for stem in expected_tables}
-            for sheet, rows in sheets_of(path, stems, {*sheets, *names.SHEETS}).items():
-                require_same(_uncrossed(rows, expected_tables[stems[sheet]][0]), stems[sheet], path)
-            for sheet, rows in sheets_of(path, sheets).items():
-                _check_columns(sheet, rows, len(expected_tables[sheets[sheet]][0]))
+            lists = {stem[:SHEET_NAME]: stem for stem in expected_tables}
+            crossed = {names.cross_sheet(stem): stem for stem in expected_tables}
+            found = sheets_of(path, {*lists, *crossed}, names.SHEETS)
+            check(lists.keys() <= found.keys(), f"{path} has other sheets")
+            for sheet, rows in found.items():
+                stem = {**crossed, **lists}[sheet]
+                own = expected_tables[stem][0]
+                require_same(listed_in(rows, len(own)) if sheet in lists else _uncrossed(rows, own), stem, path)
+            for sheet, stem in lists.items():
+                _check_columns(sheet, found[sheet], len(expected_tables[stem][0]))
         elif is_of_api(file) and path.name == names.PX_DATA:
             stem = json.loads(path.read_text(encoding="utf-8"))["extension"]["px"]["matrix"]
             check(stem in expected_tables, f"{path} is of no table that is there as CSV or Parquet")

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
@@ -102,7 +102,8 @@ def _check_parts(
         written = names.in_csv if evidence.path.suffix == ".csv" else str
         every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in own))
         if view in rounded:
-            near = _listed_rounded(evidence, own, views[view], rounded[view].base, totals)
+            cells = ([evidence.categories[v][c] for c in views[view].cells[v]] for v in own)
+            near = _added(zip(*cells, views[view].high - rounded[view].base + 1, strict=True), totals)
             expected = [(*map(written, cell), str(near[cell])) for cell in every if zeros or near[cell]]
             measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
             listed[stem_of(resource["path"])] = own, {**near}
@@ -126,11 +127,8 @@ def _listed_in_part(
 
     A total is given if none of its cells is suppressed, or if another public sub-table gives it.
     """
-    own, listed_cells = evidence.levels.finest(view), dict[Cell, int | None]()
-    *columns, counts = _marginal(evidence, view).values()
-    for *cell, count in zip(*columns, counts, strict=True):
-        for total in totals_of(cell, totals):
-            listed_cells[total] = (listed_cells.get(total) or 0) + int(count)
+    own = evidence.levels.finest(view)
+    listed_cells: dict[Cell, int | None] = {**_added(zip(*_marginal(evidence, view).values(), strict=True), totals)}
     hidden = zip(*([evidence.categories[v][c] for c in parts[view].cells[v]] for v in own), strict=True)
     suppressed = {total for cell in hidden for total in totals_of(cell, totals)}
     smaller = [one for one in parts if {*evidence.levels.finest(one)} < {*own}]
@@ -150,14 +148,13 @@ def _listed_in_part(
     return listed_cells
 
 
-def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: int, totals: bool) -> Counter[Cell]:
-    """The rounded count of each cell, as the certificate has it, and of each listed total."""
-    listed_cells = Counter[Cell]()
-    cells = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
-    for cell, high in zip(cells, fact.high.tolist(), strict=True):
+def _added(rows: Iterable[tuple[Any, ...]], totals: bool) -> Counter[Cell]:
+    """The count of each cell and of each listed total, from the categories and the count of each cell."""
+    found = Counter[Cell]()
+    for *cell, count in rows:
         for total in totals_of(cell, totals):
-            listed_cells[total] += high - base + 1
-    return listed_cells
+            found[total] += int(count)
+    return found
 
 
 def _check_texts(evidence: EvidenceFolder, metadata: dict[str, Any], published: SubTable) -> None:
@@ -192,9 +189,8 @@ def _check_sums(evidence: EvidenceFolder) -> None:
     key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
     evidence.file(names.RELEASE, names.SIGNATURE)
     check_signature(folder, key, f"the key in {names.PUBLIC_KEY}")
-    if (folder / names.STATEMENT).exists():  # earlier versions have none
-        evidence.file(names.RELEASE, names.STATEMENT)
-        check_statement(folder, key, listed)
+    evidence.file(names.RELEASE, names.STATEMENT)
+    check_statement(folder, key, listed)
 
 
 def _is_counted(
@@ -225,11 +221,7 @@ def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, An
     totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
     if not totals and not zeros:
         return cells
-    *columns, counts = cells.values()
-    added = Counter[tuple[str, ...]]()
-    for *cell, count in zip(*columns, counts, strict=True):
-        for total in product(*((category, names.TOTAL) if totals else (category,) for category in cell)):
-            added[total] += int(count)
+    added = _added(zip(*cells.values(), strict=True), totals)
     every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in cells if v in subtable))
     rows = [(*cell, str(added[cell])) for cell in every if zeros or cell in added]
     return dict(zip(cells, map(list, zip(*rows, strict=True)), strict=True)) if rows else cells

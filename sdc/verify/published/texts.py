@@ -203,11 +203,8 @@ def _check_dictionary(
     rows: list[list[str]], own: Mapping[str, Any], metadata: Mapping[str, Any], written: Callable[[str], str]
 ) -> None:
     found = dict[str, Any]()
-    heads = names.OF_DICTIONARY, names.OF_DICTIONARY[:-2]  # older versions had no units and notes
-    check(
-        tuple(rows[0]) in heads and all(len(row) <= len(rows[0]) for row in rows),
-        "the data dictionary has other columns",
-    )
+    is_narrow = tuple(rows[0]) == names.OF_DICTIONARY and all(len(row) <= len(rows[0]) for row in rows)
+    check(is_narrow, "the data dictionary has other columns")
     for v, place, category, called, label, unit, note in ([*row, "", ""][:7] for row in rows[1:]):
         texts = found.setdefault(v, (label, ", ".join(filter(None, (note, unit))), []))
         check(int(place) == len(texts[2]) + 1 and texts[0] == label, f"the data dictionary lists {v} otherwise")

@@ -208,10 +208,7 @@ def write_other_key(run: Path) -> None:
 
 
 SIGNATURE, KEY = "release/SHA256SUMS.sig", "release/SHA256SUMS.pub"
-BY_OTHERS, OR_OTHER_WAY = (
-    r"SHA256SUMS\.sig is not by the key in SHA256SUMS\.pub",
-    "is there and release/statement.* is not",
-)
+BY_OTHERS, NOT_THERE = r"SHA256SUMS\.sig is not by the key in SHA256SUMS\.pub", r"statement\.intoto\.jsonl is missing"
 LOST = in_turn(removing(STATEMENT), removing(CONFIDENTIAL))
 CORRUPTED: Corruptions = {
     "another signature": (write_other_signature, BY_OTHERS),
@@ -219,10 +216,13 @@ CORRUPTED: Corruptions = {
     "another key": (write_other_key, BY_OTHERS),
     "no key": (removing(KEY), r"SHA256SUMS\.pub is missing"),
     "no signature": (removing(SIGNATURE), r"SHA256SUMS\.sig is missing"),
-    "no statement": (removing(STATEMENT), OR_OTHER_WAY),
-    "no confidential statement": (removing(CONFIDENTIAL), OR_OTHER_WAY),
-    "no statements": (LOST, "the config signs .* there are no statements of it; run"),
-    "nothing signed": (in_turn(LOST, removing(KEY), removing(SIGNATURE)), r"SHA256SUMS\.sig is not there"),
+    "no statement": (removing(STATEMENT), NOT_THERE),
+    "no confidential statement": (removing(CONFIDENTIAL), r"is signed, and lacks confidential\.intoto\.jsonl;"),
+    "no statements": (LOST, NOT_THERE),
+    "nothing signed": (
+        in_turn(LOST, removing(KEY), removing(SIGNATURE)),
+        r"is signed, and lacks release/SHA256SUMS\.sig, ",
+    ),
     "more around it": (written(STATEMENT, lambda one: one.update(more=1)), "has more around what is signed"),
     "another key's name": (
         written(CONFIDENTIAL, lambda one: one["signatures"][0].update(keyid="0")),
