@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -179,8 +179,8 @@ def croissant(metadata: Mapping[str, Any]) -> Entity:
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
         **_about(metadata),
-        "publisher": [{"@type": "sc:Organization", "name": name} for name in _contacts(metadata)],
-        "license": [one.get("path") or one.get("title") or one["name"] for one in metadata.get("licenses", ())],
+        "publisher": [{"@type": "sc:Organization", "name": name} for name in _called(metadata, "contributors")],
+        "license": _called(metadata, "licenses"),
         "distribution": [_file_object(one) for one in files],
         "recordSet": [_record_set(one) for one in read.values() if _is_kept(one)],
     }
@@ -196,9 +196,13 @@ def _is_kept(resource: Mapping[str, Any]) -> bool:
 def ro_crate(metadata: Mapping[str, Any]) -> Entity:
     """The folder, its files and the publisher. The crate's own file must have the name `ro-crate-metadata.json`."""
     folder = {"@id": "./", "@type": "Dataset", **_about(metadata)}
-    facts = [*_licences(metadata), *_publishers(metadata)]
+    named = zip(metadata.get("licenses", ()), _called(metadata, "licenses"), strict=True)
+    ids = [(one.get("path") or f"#{quote(one['name'])}", "CreativeWork", name) for one, name in named]
+    publishers = enumerate(_called(metadata, "contributors"), start=1)
+    ids += [(f"#publisher-{number}", "Organization", name) for number, name in publishers]
+    facts = [{"@id": own, "@type": kind, "name": name} for own, kind, name in ids]
     for what, kind in (("license", "CreativeWork"), ("publisher", "Organization")):
-        if found := [{"@id": one["@id"]} for one in facts if one["@type"] == kind]:
+        if found := [{"@id": own} for own, of, _ in ids if of == kind]:
             folder[what] = found
     files = [{"@id": _id(one), "@type": "File", **_file(one)} for one in metadata["resources"]]
     folder["hasPart"] = [{"@id": one["@id"]} for one in files]
@@ -255,19 +259,9 @@ def _field(record_set: str, field: Mapping[str, Any], file: str) -> Entity:
     return {"@type": "cr:Field", "@id": own, "name": field["name"], **described, "dataType": kind, "source": source}
 
 
-def _contacts(metadata: Mapping[str, Any]) -> Iterator[str]:
-    return (one["title"] for one in metadata.get("contributors", ()))
-
-
-def _publishers(metadata: Mapping[str, Any]) -> Iterator[Entity]:
-    for number, name in enumerate(_contacts(metadata), start=1):
-        yield {"@id": f"#publisher-{number}", "@type": "Organization", "name": name}
-
-
-def _licences(metadata: Mapping[str, Any]) -> Iterator[Entity]:
-    for one in metadata.get("licenses", ()):
-        name = one.get("title") or one.get("path") or one["name"]
-        yield {"@id": one.get("path") or f"#{quote(one['name'])}", "@type": "CreativeWork", "name": name}
+def _called(metadata: Mapping[str, Any], key: str) -> list[str]:
+    """The sources, licences or contacts; a licence has an address, a title or a name."""
+    return [one.get("path") or one.get("title") or one["name"] for one in metadata.get(key, ())]
 
 
 _CONTEXT = {
@@ -328,14 +322,12 @@ def _dcat(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dcat_facts(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    licences = [one.get("path") or one.get("title") or one["name"] for one in metadata.get("licenses", ())]
-    contact = [{"@type": "foaf:Agent", "foaf:name": one["title"]} for one in metadata.get("contributors", ())]
     facts = {
         "dcterms:temporal": metadata.get("period"),
         "dcterms:issued": metadata.get("published"),
-        "dcterms:source": [one["title"] for one in metadata.get("sources", ())],
-        "dcterms:license": licences,
-        "dcat:contactPoint": contact,
+        "dcterms:source": _called(metadata, "sources"),
+        "dcterms:license": _called(metadata, "licenses"),
+        "dcat:contactPoint": [{"@type": "foaf:Agent", "foaf:name": name} for name in _called(metadata, "contributors")],
         "dcat:keyword": sorted({name for one in metadata["resources"] for name in one.get(SUB_TABLE, ())}),
     }
     return {key: value for key, value in facts.items() if value}
@@ -376,15 +368,14 @@ def _page(metadata: Mapping[str, Any]) -> str:
         ((", ".join(called.get(name, name) for name in names) or "total") + _in_part(files[0]), len(names), files)
         for names, files in tables.items()
     ]
-    labels = {name: one.label for name, one in FORMATS.items()}
     keys = {"Population": "population", "Period": "period", "Published": "published"}
     facts = [(what, metadata[key]) for what, key in keys.items() if metadata.get(key)]
     for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
-        facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]
+        facts += [(what, name) for name in _called(metadata, key)]
     return _TEMPLATES.get_template("index.html.j2").render(
         metadata=metadata,
         rows=rows,
-        labels=labels,
+        labels={name: one.label for name, one in FORMATS.items()},
         facts=facts,
         others=others,
         size_of=size_of,

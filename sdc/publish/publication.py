@@ -248,7 +248,7 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
         within = [_table(cleared, one, file, name, texts) for one in fewer]
         return table.without(part.suppressed, within, cleared.total)
     totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
-    return table if totals is None else table.with_weighted(totals, has_counts=_counted(cleared, texts))
+    return table if totals is None else replace(table, weighted=totals, has_counts=_counted(cleared, texts))
 
 
 def _over_fewer(cleared: Cleared, element: SubTable) -> tuple[SubTable, ...]:
@@ -475,42 +475,30 @@ def _field(variable: Variable, labels: Labels, totals: bool, written: Callable[[
 
 
 def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
-    if cleared.weighted is not None:
-        return _weighted_guide(cleared, name, texts)
-    about = texts.about
-    lines = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
-    listed, is_rounded = _what_is_listed(about), any(part.base for part in cleared.suppressed_tables.values())
-    return (
-        f"{about.title or name}: {len(_named(cleared, texts))} {'' if is_rounded else 'exact '}tables of counts\n\n"
-        f"Each numbered file is one table, {_formats(about)}: a column for each variable and `count`"
-        f"{f', or `{ROUNDED_COUNT}` and a base where it is rounded' if is_rounded else ''}.\n"
-        f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
-        f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
-        f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
-        + "".join(f"{text}\n" for text in [*_in_part(cleared, texts), *_on_levels(cleared), *_on_trees(about)])
-        + "".join(f"\n{text}\n" for text in ["\n".join(lines)] if lines)
-    )
-
-
-def _weighted_guide(cleared: Cleared, name: str, texts: Texts) -> str:
-    about, number = texts.about, len(_named(cleared, texts))
-    columns = f"`{WEIGHTED_TOTAL}`" if texts.totals == "instead" else f"`{COUNT}`, `{WEIGHTED_TOTAL}`, or both"
-    lines = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
+    about, listed = texts.about, _what_is_listed(texts.about)
+    is_rounded = any(part.base for part in cleared.suppressed_tables.values())
+    if cleared.weighted is None:
+        tables, own = f"{'' if is_rounded else 'exact '}tables of counts", f" and `{COUNT}`"
+        own += f", or `{ROUNDED_COUNT}` and a base where it is rounded" * is_rounded
+        also, adding_up = [f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow"], "by adding up. "
+    else:
+        tables, also, adding_up = "tables", _what(cleared, texts), ""
+        columns = f"`{WEIGHTED_TOTAL}`" if texts.totals == "instead" else f"`{COUNT}`, `{WEIGHTED_TOTAL}`, or both"
+        own = f", and {columns}"
+    facts = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
     lines = [
-        f"{about.title or name}: {number} tables",
+        f"{about.title or name}: {len(_named(cleared, texts))} {tables}",
         "",
-        f"Each numbered file is one table, {_formats(about)}: a column for each variable, and {columns}.",
-        *_what(cleared, texts),
-        f"{DICTIONARY} lists the categories of each variable in their order;",
+        f"Each numbered file is one table, {_formats(about)}: a column for each variable{own}.",
+        *also,
+        f"{adding_up}{DICTIONARY} lists the categories of each variable in their order;",
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.",
-        *_on_levels(cleared),
-        *(["", *lines] if lines else []),
+        *_in_part(cleared, texts),
+        *(f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared)),
+        *_on_trees(about),
+        *(["", *facts] if facts else []),
     ]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _on_levels(cleared: Cleared) -> list[str]:
-    return [f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared)]
 
 
 def _on_trees(about: PublicationConfig) -> list[str]:

@@ -112,16 +112,15 @@ class Plot:
         """The values joined by straight lines."""
         return path([(self.x(x), self.y(y)) for x, y in points], class_)
 
-    def grid(self, x_ticks: Sequence[float], y_ticks: Sequence[float], named: bool = True) -> Iterator[Markup]:
-        """Lines at the ticks, with figures below and, where `named`, on the left."""
+    def grid(self, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> Iterator[Markup]:
+        """Lines at the ticks, with figures below and on the left."""
         right, bottom = self.left + self.width, self.top + self.height
         for tick in x_ticks:
             yield line(self.x(tick), self.top, self.x(tick), bottom, "grid")
             yield text(self.x(tick), bottom + 16, short(tick), anchor="middle")
         for tick in y_ticks:
             yield line(self.left, self.y(tick), right, self.y(tick), "grid")
-            if named:
-                yield text(self.left - 8, self.y(tick) + 4, short(tick), anchor="end")
+            yield text(self.left - 8, self.y(tick) + 4, short(tick), anchor="end")
 
 
 def chart_plot(x_range: tuple[float, float], y_range: tuple[float, float], keys: int = 0, ratios: bool = False) -> Plot:

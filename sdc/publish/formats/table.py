@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -110,11 +111,9 @@ class CountTable:
     whole: int | None = None
 
     def __post_init__(self) -> None:
-        if self.withheld is not None:
-            for dimension in self.dimensions:
-                if dimension.name == STATUS:
-                    raise ReleaseError(f"a variable is called {STATUS!r}, which says of cells why they have no count")
         for dimension in self.dimensions:
+            if dimension.name == STATUS and self.withheld is not None:
+                raise ReleaseError(f"a variable is called {STATUS!r}, which says of cells why they have no count")
             if dimension.name == self.measure:
                 raise ReleaseError(f"a variable is called {self.measure!r}, which is the column of counts; rename it")
             if dimension.name == WEIGHTED_TOTAL and self.weighted is not None:
@@ -140,10 +139,6 @@ class CountTable:
         dimensions = tuple(Dimension.of(axis, labels) for axis in axes)
         cells = marginal.codes, marginal.counts
         return CountTable(name, title, dimensions, *cells, about, about.zeros, about.totals)
-
-    def with_weighted(self, totals: Counts, *, has_counts: bool) -> CountTable:
-        """The table with (cells,) totals of weights beside the counts, or instead of them."""
-        return replace(self, weighted=totals, has_counts=has_counts)
 
     def without(self, withheld: Codes, within: Sequence[CountTable], records: int) -> CountTable:
         """The table of N records with suppressed cells, listed without counts.
@@ -248,6 +243,26 @@ class CountTable:
             dense = np.zeros(end - begin, np.int64)
             dense[keys[first:last] - begin] = counts[first:last]
             yield self.space.unpack(np.arange(begin, end)), dense
+
+    def crossed(self) -> Iterator[tuple[Codes, Counts]]:
+        """(n, variables - 1) codes of rows and (n, categories of the last) counts, a chunk at a time.
+
+        Without `zeros` rows without records are left out.
+        """
+        size = self.space.sizes[-1]
+        rows = max(1, self.chunk // (len(self.variables) + 1) // size)
+        if self.zeros:
+            for codes, counts in self.slices(rows * size):
+                yield codes[::size, :-1], counts.reshape(-1, size)
+            return
+        codes, counts = self.with_records
+        is_first = np.ones(len(codes), np.bool_)
+        is_first[1:] = (codes[1:, :-1] != codes[:-1, :-1]).any(axis=1)
+        for begin, end in pairwise([*np.flatnonzero(is_first)[::rows], len(codes)]):
+            row = np.cumsum(is_first[begin:end]) - 1
+            dense = np.zeros((row[-1] + 1, size), np.int64)
+            dense[row, codes[begin:end, -1]] = counts[begin:end]
+            yield codes[begin:end, :-1][is_first[begin:end]], dense
 
     def rows(self, times: int = 1) -> Iterator[tuple[Codes, list[Counts]]]:
         """As `chunks`, with the numbers of each measure."""
@@ -373,8 +388,12 @@ def joined(*columns: str | Strings) -> Strings:
     return pc.binary_join_element_wise(*typed, pa.scalar("", pa.large_string()))
 
 
-def texts_of(counts: npt.NDArray[np.int64]) -> Strings:
-    return pc.cast(pa.array(counts), pa.large_string())
+def texts_of(counts: npt.NDArray[np.int64], withheld: str | None = None) -> Strings:
+    """Numbers as text; `withheld` in place of suppressed counts."""
+    texts = pc.cast(pa.array(counts), pa.large_string())
+    if withheld is None:
+        return texts
+    return pc.if_else(pa.array(counts == NO_COUNT), pa.scalar(withheld, pa.large_string()), texts)
 
 
 def cells_of(table: CountTable, before: str = "", after: str = "", withheld: str = "") -> Chunks:

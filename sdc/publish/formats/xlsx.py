@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import groupby
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sdc.model.errors import ReleaseError
 from sdc.model.extras import require_packages
+from sdc.model.table import Codes, Counts
 from sdc.publish.formats.table import NO_COUNT, CountTable, Pieces, dictionary_rows
 from sdc.publish.formats.xml import require_xml
 from sdc.run_format import SHEETS, WITHHELD_STATUS, cross_sheet
@@ -77,7 +77,7 @@ def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
 def _cells(table: CountTable) -> Iterator[Row]:
     yield (*(v.name for v in table.variables), *table.columns)
     names, shown = [v.categories for v in table.variables], () if table.withheld is None else (None,)
-    for cell, count in _coded(table):
+    for cell, count in _coded(table.chunks()):
         texts = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
         yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
 
@@ -93,16 +93,14 @@ def _crossed(table: CountTable) -> Iterator[Row]:
     """A row for each combination of the first variables that has a listed cell, a column for each last category."""
     *first, last = table.variables
     yield (*(v.name for v in first), *last.categories)
-    names, size = [v.categories for v in first], len(last.categories)
-    for cell, columns in groupby(_coded(table), lambda one: one[0][:-1]):
-        counts: list[int | str] = [0] * size
-        for (*_, column), count in columns:
-            counts[column] = WITHHELD_STATUS if count == NO_COUNT else count
-        yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *counts)
+    names = [v.categories for v in first]
+    for cell, counts in _coded(table.crossed()):
+        texts = (WITHHELD_STATUS if count == NO_COUNT else count for count in counts)
+        yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
 
 
-def _coded(table: CountTable) -> Iterator[tuple[list[int], int]]:
-    for codes, counts in table.chunks():
+def _coded(chunks: Iterable[tuple[Codes, Counts]]) -> Iterator[tuple[list[int], Any]]:
+    for codes, counts in chunks:
         yield from zip(codes.tolist(), counts.tolist(), strict=True)
 
 

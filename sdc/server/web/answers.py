@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from socket import gethostname
 from tempfile import NamedTemporaryFile, gettempdir
@@ -27,13 +27,13 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from sdc.model.errors import ReleaseError
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Table
 from sdc.publish.formats import CountTable
 from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
 from sdc.publish.formats.parquet import Drained, with_status
 from sdc.publish.formats.px import px
-from sdc.publish.formats.table import NO_COUNT, Chunks, Dimension, Pieces, Strings, TextRows, texts_of
+from sdc.publish.formats.table import Chunks, Dimension, Pieces, TextRows, cells_of, texts_of
 from sdc.publish.formats.xlsx import xlsx
 from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
@@ -42,7 +42,6 @@ from sdc.run_format import COUNT, STATUS, TOTAL, WITHHELD_STATUS
 from sdc.server.service.outcome import SuppressedAnswer
 from sdc.server.web.problems import Problem
 
-CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 MOST_KEPT = 64 << 20  # bytes of an answer that is written to a file
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
@@ -104,40 +103,6 @@ class Answer:
             what, _, advice = str(error).partition(";")
             raise Problem("unknown-format", f"{what}; ask without {advice.rpartition(' ')[2]}") from error
 
-    @property
-    def variables(self) -> tuple[Dimension, ...]:
-        """The variables, with the total as their last category where it is asked for."""
-        return self.table.variables
-
-    def crossed(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables - 1) codes of rows and (n, categories of the last) counts, some `cells` at a time.
-
-        Without `zeros` rows without records are left out.
-        """
-        size = self.table.space.sizes[-1]
-        rows = max(1, cells // size)
-        if self.shape.zeros:
-            for codes, counts in self.table.slices(rows * size):
-                yield codes[::size, :-1], counts.reshape(-1, size)
-            return
-        codes, counts = self.table.with_records
-        is_first = np.ones(len(codes), np.bool_)
-        is_first[1:] = (codes[1:, :-1] != codes[:-1, :-1]).any(axis=1)
-        for begin, end in pairwise([*np.flatnonzero(is_first)[::rows], len(codes)]):
-            row = np.cumsum(is_first[begin:end]) - 1
-            dense = np.zeros((row[-1] + 1, size), np.int64)
-            dense[row, codes[begin:end, -1]] = counts[begin:end]
-            yield codes[begin:end, :-1][is_first[begin:end]], dense
-
-
-def pieces(answer: Answer, format: AnswerFormat, *, chunk: int = CHUNK) -> Iterator[bytes]:
-    """The answer in the format, piece by piece, a `chunk` of codes and counts each.
-
-    What is wrong is raised by the call, not by the first piece. Memory is that of the cells listed, for totals too, and
-    of a few pieces. Problem where the format cannot hold the answer.
-    """
-    return format.write(answer, max(1, chunk // (len(answer.variables) + 1)))
-
 
 @dataclass(eq=False)
 class AnswerFile:
@@ -154,8 +119,8 @@ class AnswerFile:
 
 
 def written(answer: Answer, format: AnswerFormat) -> AnswerFile | Iterator[bytes]:
-    """A file with the whole answer, of which clients may read ranges; of a large one its pieces. Errors as `pieces`."""
-    found = pieces(answer, format)
+    """A file with the whole answer, of which clients may read ranges; of a large one its pieces. Errors as `write`."""
+    found = format.write(answer)
     try:
         with NamedTemporaryFile(prefix=f"{TEMPORARY}{os.getpid()}-", delete=False) as file:
             kept = AnswerFile(file.name)
@@ -167,7 +132,7 @@ def written(answer: Answer, format: AnswerFormat) -> AnswerFile | Iterator[bytes
             kept.size = file.tell()
         return kept
     except OSError:  # the disk is full
-        return pieces(answer, format)
+        return format.write(answer)
 
 
 def remove_left_files() -> None:
@@ -218,10 +183,10 @@ def stem(names: Iterable[str]) -> str:
 # The formats that are published too
 
 
-def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int) -> Pieces:
+def _published(write: Callable[[CountTable], Pieces], answer: Answer) -> Pieces:
     """By the writer of publication; Problem where the format cannot hold the answer."""
     try:
-        return write(replace(answer.table, chunk=cells * (len(answer.variables) + 1)))
+        return write(answer.table)
     except ReleaseError as error:
         raise Problem("unknown-format", f"{str(error).partition(';')[0]}; take CSV, JSON or Parquet") from error
 
@@ -231,23 +196,10 @@ def in_file(table: CountTable) -> CountTable:
     return replace(table, name=stem(variable.name for variable in table.dimensions))
 
 
-# Rows of text
-
-
-def _listed(answer: Answer, cells: int, suppressed: str = MARK) -> Chunks:
-    for codes, counts in answer.table.slices(cells):
-        yield codes, _shown(counts, suppressed)
-
-
-def _shown(counts: Counts, suppressed: str) -> Strings:
-    """Counts as text; what stands instead of suppressed ones."""
-    return pc.if_else(pa.array(counts == NO_COUNT), pa.scalar(suppressed, pa.large_string()), texts_of(counts))
-
-
 # JSON
 
 
-def _json(answer: Answer, cells: int) -> Iterator[bytes]:
+def _json(answer: Answer) -> Pieces:
     """What the table is about, and an object a cell, which any language reads into a data frame as it is.
 
     A suppressed cell has the count null and a status.
@@ -255,19 +207,20 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
     "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
     """
-    names = [variable.name for variable in answer.variables]
+    variables = answer.table.variables
+    names = [variable.name for variable in variables]
     content = {
         "title": answer.title,
         "variables": names,
-        "categories": {variable.name: variable.categories for variable in answer.variables},
+        "categories": {variable.name: variable.categories for variable in variables},
         "records": answer.table.records,
         **answer.texts.of(names).given,
     }
-    words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
+    words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in variables]
     form = TextRows(
         _dumped(content).removesuffix("}") + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n"
     )
-    return form.written(_listed(answer, cells, f"null,{_dumped(STATUS)}:{_dumped(WITHHELD_STATUS)}"))
+    return form.written(cells_of(answer.table, withheld=f"null,{_dumped(STATUS)}:{_dumped(WITHHELD_STATUS)}"))
 
 
 def _dumped(content: object) -> str:
@@ -277,19 +230,19 @@ def _dumped(content: object) -> str:
 # Text
 
 
-def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
+def _txt(answer: Answer) -> Pieces:
     """Title, number of records, and aligned columns between two spaces, below a line that shows how wide they are.
 
     What the table is of comes after it.
     """
-    widths = [max(map(_wide, (variable.label, *variable.labels))) for variable in answer.variables]
+    widths = [max(map(_wide, (variable.label, *variable.labels))) for variable in answer.table.variables]
     figures = max(len(COUNT), len(str(answer.table.records)))
-    sized = list(zip(answer.variables, widths, strict=True))
+    sized = list(zip(answer.table.variables, widths, strict=True))
     words = [[_padded(label, width) for label in variable.labels] for variable, width in sized]
     names = "".join(_padded(variable.label, width) for variable, width in sized) + COUNT.rjust(figures)
     rule = "  ".join("-" * width for width in (*widths, figures))
     head = f"{answer.title}\n{_of_what(answer)}\n\n{names}\n{rule}\n"
-    aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in _listed(answer, cells))
+    aligned = ((codes, pc.utf8_lpad(texts, figures)) for codes, texts in cells_of(answer.table, withheld=MARK))
     said = _foot(answer)
     foot = "".join(f"{text}\n" for text in ("", *said)) if said else ""
     return TextRows(head, foot, words, end="\n").written(aligned)
@@ -297,7 +250,7 @@ def _txt(answer: Answer, cells: int) -> Iterator[bytes]:
 
 def _foot(answer: Answer) -> list[str]:
     """The text below a table: of its variables, and of the whole publication."""
-    said = [(one.label, ", ".join(filter(None, (one.note, one.unit)))) for one in answer.variables]
+    said = [(one.label, ", ".join(filter(None, (one.note, one.unit)))) for one in answer.table.variables]
     about = answer.texts.about
     marks = [] if answer.table.withheld is None else [SUPPRESSED_NOTE]
     return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes, *marks]
@@ -316,28 +269,29 @@ def _padded(text: str, width: int) -> str:
 
 def _of_what(answer: Answer) -> str:
     """`A by B: 1,841 records`."""
-    called = " by ".join(variable.label for variable in answer.variables)
+    called = " by ".join(variable.label for variable in answer.table.variables)
     return ": ".join(filter(None, [called, f"{answer.table.records:,} records"]))
 
 
 # HTML
 
 
-def _html(answer: Answer, cells: int) -> Iterator[bytes]:
+def _html(answer: Answer) -> Pieces:
     """A table for a page, without the page.
 
     The last of two or more variables goes across, in which cells without records are 0, unless it is too wide.
     """
-    crossed = len(answer.variables) > 1 and len(answer.variables[-1].categories) <= MAX_ACROSS
-    down = answer.variables[:-1] if crossed else answer.variables
-    header = _header_across(down, answer.variables[-1]) if crossed else _header(down)
+    variables = answer.table.variables
+    crossed = len(variables) > 1 and len(variables[-1].categories) <= MAX_ACROSS
+    down = variables[:-1] if crossed else variables
+    header = _header_across(down, variables[-1]) if crossed else _header(down)
     caption = element("caption", element("strong", answer.title), Markup("<br>"), _of_what(answer))
     head = Markup('<table class="counts">\n{}\n{}\n<tbody>\n').format(caption, header)
     words = [_headings(variable, "row") for variable in down]
     start = "<tr>" if down else '<tr><th scope="row">All records</th>'
     foot = Markup("").join(element("p", text, class_="soft") + "\n" for text in _foot(answer))
     form = TextRows(head, Markup("</tbody>\n</table>\n") + foot, words, start, "<td>", "</td></tr>\n")
-    return form.written(_across(answer, cells) if crossed else _listed(answer, cells))
+    return form.written(_across(answer) if crossed else cells_of(answer.table, withheld=MARK))
 
 
 def _headings(variable: Dimension, scope: str) -> list[Markup]:
@@ -360,30 +314,30 @@ def _header_across(down: Iterable[Dimension], last: Dimension) -> Markup:
     return element("thead", element("tr", *names, above), element("tr", *_headings(last, "col")))
 
 
-def _across(answer: Answer, cells: int) -> Chunks:
-    for codes, counts in answer.crossed(cells):
+def _across(answer: Answer) -> Chunks:
+    for codes, counts in answer.table.crossed():
         edges = pa.array(np.arange(0, counts.size + 1, counts.shape[1]))
-        rows = pa.LargeListArray.from_arrays(edges, _shown(counts.reshape(-1), MARK))
+        rows = pa.LargeListArray.from_arrays(edges, texts_of(counts.reshape(-1), MARK))
         yield codes, pc.binary_join(rows, pa.scalar("</td><td>", pa.large_string()))
 
 
 # Parquet
 
 
-def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
+def _parquet(answer: Answer) -> Pieces:
     """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata.
 
     Of a suppressed table whose counts may be null, and a column that says why.
     """
     metadata = {"title": answer.title, "records": str(answer.table.records)}
-    columns = [pa.field(variable.name, pa.dictionary(pa.int32(), pa.string())) for variable in answer.variables]
+    columns = [pa.field(variable.name, pa.dictionary(pa.int32(), pa.string())) for variable in answer.table.variables]
     status = [] if answer.table.withheld is None else [pa.field(STATUS, pa.string())]
-    categories = [pa.array(variable.categories) for variable in answer.variables]
+    categories = [pa.array(variable.categories) for variable in answer.table.variables]
     schema = pa.schema([*columns, pa.field(COUNT, pa.int64()), *status], metadata)
     written = Drained()
     # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
     with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
-        for codes, counts in answer.table.slices(ROW_GROUP * cells):
+        for codes, counts in answer.table.chunks(ROW_GROUP):
             numbers = (pa.array(column.astype(np.int32)) for column in codes.T)
             named = map(pa.DictionaryArray.from_arrays, numbers, categories)
             told = with_status(counts) if status else [pa.array(counts)]
@@ -397,12 +351,16 @@ def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """How a sub-table is written: the end of its address, what HTTP and pages call it, and its writer."""
+    """How a sub-table is written: the end of its address, what HTTP and pages call it, and its writer.
+
+    What is wrong is raised by `write`, not by its first piece: Problem where the format cannot hold the answer. Memory
+    is that of the cells listed, for totals too, and of a few pieces.
+    """
 
     suffix: str
     media_type: str
     label: str
-    write: Callable[[Answer, int], Iterator[bytes]]
+    write: Callable[[Answer], Pieces]
 
     @property
     def range(self) -> str:

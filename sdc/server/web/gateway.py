@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sdc.config.server import ServerConfig
@@ -23,7 +23,7 @@ from sdc.events import PROBLEM, SERVER, emit
 from sdc.execution import LOOPBACK
 from sdc.server.web.access import Access, Rate, Signed, User, visitor_of
 from sdc.server.web.connections import Connections
-from sdc.server.web.problems import PROBES, PX_PREFIX, Problem, answer_problem, is_for_programs
+from sdc.server.web.problems import PROBES, PX_PREFIX, Problem, is_for_programs, response_to
 
 SESSION, BROWSER = "sdc_session", "sdc_browser"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -59,9 +59,9 @@ class Gateway:
         access: Access,
         signed: Signed,
         now: Callable[[], datetime],
-        clock: Callable[[], float] = time.monotonic,
-        proxy_secret: bytes = b"",
-        connections: Connections | None = None,
+        clock: Callable[[], float],
+        proxy_secret: bytes,
+        connections: Connections | None,
     ) -> None:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
         # what is public to everybody may be read by pages of other sites, without keys
@@ -118,7 +118,7 @@ class Gateway:
             shared = self._views if scope["path"].startswith(f"{PX_PREFIX}/") else self._shared
             await (shared if is_open else self._app)(scope, bounded, sending)
         except Problem as problem:
-            await answer_problem(scope, problem, sending)
+            await response_to(Request(scope), problem)(scope, receive, sending)
         except Exception as error:
             # its words may have a value
             emit(PROBLEM, "a request was not answered", SERVER, error=type(error).__name__)

@@ -29,7 +29,7 @@ from sdc.server.service.history import implied_levels
 from sdc.server.service.outcome import PROBLEMS, Moment, Reply
 from sdc.server.service.rules import Simulatable
 from sdc.server.service.service import Service
-from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.web.answers import FORMATS, Answer, Shape
 from sdc.server.web.api import Version, asked, must_look, public_of
 from sdc.server.web.bodies import address_of, moment_at, names_in
 from sdc.server.web.problems import Problem, page_of
@@ -156,7 +156,7 @@ class _Pages:
             subtable=subtable,
             answer=answer,
             most=most,
-            content=Markup(b"".join(pieces(answer, FORMATS["html"])).decode()) if is_shown else None,
+            content=Markup(b"".join(FORMATS["html"].write(answer)).decode()) if is_shown else None,
             figure=chart(answer) if is_shown else None,
             formats=FORMATS.values(),
             query=_query(zeros, totals),
@@ -286,12 +286,12 @@ def _query(zeros: bool, totals: bool) -> str:
 def _growth(moments: Sequence[Moment]) -> Markup:
     """The number of released sub-tables after each release, as stairs."""
     last, top = moments[-1].version, max(moment.sub_tables for moment in moments)
-    plot = Plot(60, 12, 560, 190, (0, max(1, last)), (0, 1.08 * top))
+    plot = Plot(60, 12, 560, 190, (0, last), (0, 1.08 * top))
     stairs = [(0.0, float(moments[0].sub_tables))]
     for moment in moments[1:]:
         stairs += [(moment.version, stairs[-1][1]), (moment.version, moment.sub_tables)]
     parts = [
-        *plot.grid(ticks(0, max(1, last), 8, 1), ticks(0, top, 5, 1)),
+        *plot.grid(ticks(0, last, 8, 1), ticks(0, top, 5, 1)),
         plot.line(stairs, "trend"),
         svg.text(340, 238, "releases after the first", anchor="middle"),
     ]

@@ -11,7 +11,6 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.types import Scope, Send
 
 from sdc.model.errors import SdcError
 from sdc.page_templates import page_templates
@@ -95,12 +94,3 @@ def _detailed(problem: Problem) -> JSONResponse:
     content = {"type": "about:blank", "title": HTTPStatus(problem.status).phrase, **problem.more}
     content |= {"status": problem.status, "detail": problem.message}
     return JSONResponse(content, problem.status, media_type="application/problem+json")
-
-
-async def answer_problem(scope: Scope, problem: Problem, send: Send) -> None:
-    """Sends the answer to a request whose body nobody reads."""
-
-    async def nothing() -> dict[str, Any]:
-        return {"type": "http.disconnect"}
-
-    await response_to(Request(scope), problem)(scope, nothing, send)

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 from hashlib import sha256
 from itertools import chain, islice
 from math import prod
@@ -61,7 +60,7 @@ OUTPUTS: Mapping[str, tuple[str, str, Callable[[CountTable], Pieces] | None]] = 
 
 @dataclass(frozen=True, eq=False)
 class PublicTable:
-    """A public table with the keys of its listed cells, so that selections are found by bisection.
+    """A public table with its listed cells, which are made with it, and not in the loop of events.
 
     eliminates  whether sums over each of its variables are public: those of a suppressed table are not
     """
@@ -69,15 +68,12 @@ class PublicTable:
     table: CountTable
     eliminates: bool
 
-    @cached_property
-    def keys(self) -> Codes | None:
-        """Sorted keys of the listed cells; None if there are too many cells for keys."""
-        return self.table.space.pack(self.table.with_records[0]) if self.table.space.fits else None
+    def __post_init__(self) -> None:
+        assert self.size >= 0
 
     @property
     def size(self) -> int:
-        codes, counts = self.table.with_records
-        return codes.nbytes + counts.nbytes + (0 if self.keys is None else self.keys.nbytes)
+        return sum(own.nbytes for own in self.table.with_records)
 
     def selected(self, places: Sequence[Codes], called: Mapping[str, str]) -> CountTable:
         """The table of the categories at these places of each variable, every cell listed.
@@ -90,13 +86,7 @@ class PublicTable:
             np.stack([own[column] for own, column in zip(places, inside.T, strict=True)], axis=1) if places else inside
         )
         codes, counts = table.with_records
-        if self.keys is None:
-            found = table.space.matching(codes, cells)
-        else:
-            wanted = table.space.pack(cells)
-            found = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-            found = np.where(self.keys[found] == wanted, found, -1) if len(self.keys) else np.full(len(wanted), -1)
-        own = np.where(found >= 0, counts[found], 0) if len(counts) else np.zeros(len(cells), np.int64)
+        own = np.append(counts, 0)[table.space.matching(codes, cells)]  # 0 for cells that are not listed
         dimensions = tuple(
             replace(one, name=name, label=label, categories=_at(one.categories, place), labels=_at(one.labels, place))
             for one, place, (name, label) in zip(table.dimensions, places, called.items(), strict=True)
@@ -175,12 +165,12 @@ class PxApi:
     def codelist(self, own_id: str, request: Request) -> Response:
         """The categories of a level, and which of a variable's are in each."""
         schema, named = self.service.schema, self.service.state.named
-        names = documents.names_in(own_id.removeprefix("agg_")) or []
-        if not own_id.startswith("agg_") or len(names) != 2 or not {*names} <= {*schema.names}:
+        coarser = {v: st.members(schema.levels.coarser[v] & named) for v in st.members(named)}
+        pairs = [(fine, level) for fine, levels in coarser.items() for level in levels]
+        lists = {documents.codelist_id(*(schema.names[v] for v in pair)): pair for pair in pairs}
+        if own_id not in lists:
             fail("codelist", "there is no code list of this id")
-        fine, level = map(schema.index, names)
-        if not all(st.has(named, v) for v in (fine, level)) or not st.has(schema.levels.coarser[fine], level):
-            fail("codelist", "there is no code list of this id")
+        fine, level = lists[own_id]
         groups = [schema.levels.groups[v].tolist() for v in (fine, level)]
         within = defaultdict[int, list[str]](list)
         for one, coarse in sorted({*zip(*groups, strict=True)}):
@@ -188,8 +178,14 @@ class PxApi:
         own, labels = schema.variables[level], self.service.texts.labels
         listed = enumerate(zip(own.categories, labels.categories(own), strict=True))
         values = [{"code": name, "label": label, "valueMap": within[code]} for code, (name, label) in listed]
-        content = {**self._codelist(request, names[0], names[1]), "language": LANGUAGE, "languages": [LANGUAGE]}
-        return _answer(request, {**content, "elimination": False, "values": values})
+        content = {
+            **self._codelist(request, schema.names[fine], own.name),
+            "language": LANGUAGE,
+            "languages": [LANGUAGE],
+            "elimination": False,
+            "values": values,
+        }
+        return _answer(request, content)
 
     async def data(self, own_id: str, request: Request) -> Response:
         """The cells of a selection, or without one of the default selection."""
@@ -261,7 +257,7 @@ class PxApi:
         if public is None:
             fail("table", NO_TABLE)
         is_whole = not isinstance(public, SuppressedAnswer)
-        found = await run_in_threadpool(lambda: _ready(PublicTable(self._table(subtable, public), is_whole)))
+        found = await run_in_threadpool(lambda: PublicTable(self._table(subtable, public), is_whole))
         return self.kept.get((subtable, part), lambda: found) if is_whole == (part is None) else found
 
     def _table(self, subtable: SubTable, public: Table | SuppressedAnswer | int) -> CountTable:
@@ -335,12 +331,6 @@ class PxApi:
 
     def _address(self, request: Request, path: str) -> str:
         return f"{self.settings.url or str(request.base_url).rstrip('/')}{PX_PREFIX}/{path}"
-
-
-def _ready(found: PublicTable) -> PublicTable:
-    """With its keys, which are made away from the loop of events."""
-    assert found.size >= 0
-    return found
 
 
 # Answers

@@ -34,7 +34,7 @@ from sdc.server.service.prepare import EVIDENCE, first_release, folder_of, prepa
 from sdc.server.service.service import Service
 from sdc.server.service.service import open_service as open_prepared
 from sdc.server.simulation.replay import HistoryInput, recorded, replays
-from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.server.web.answers import FORMATS, Answer
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
@@ -142,7 +142,7 @@ def file_of(service: Service, subtable: SubTable) -> dict[tuple[int, ...], int |
     public = service.marginal(subtable) or service.in_part(subtable)
     assert public is not None
     answer = Answer("Tables", public)
-    content = b"".join(pieces(answer, FORMATS["csv"])).decode()
+    content = b"".join(FORMATS["csv"].write(answer)).decode()
     found = {}
     for row in csv.DictReader(io.StringIO(content)):
         codes = tuple(v.categories.index(row[v.name]) for v in answer.table.dimensions)

@@ -18,7 +18,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.service.outcome import Reply
-from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
+from sdc.server.web.answers import FORMATS, Answer, Shape
 from sdc.server.web.gateway import SESSION
 from tests.helpers.browser import assert_whole, browser, tab
 from tests.helpers.http import Site, serving
@@ -141,7 +141,7 @@ def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(tab: Page, be
             suffix = str(download.value.url).rpartition(".")[2]
             marginal = service.marginal(0b1111)
             assert marginal is not None
-            content = b"".join(pieces(Answer(service.title, marginal), FORMATS[suffix]))
+            content = b"".join(FORMATS[suffix].write(Answer(service.title, marginal)))
             assert download.value.path().read_bytes() == content
         assert page.locator(".downloads a").count() == len(FORMATS)
         visit.go("/")

@@ -32,7 +32,7 @@ from sdc.record.ledger import new_ledger
 from sdc.run_format import TOTAL
 from sdc.server.service.prepare import prepare
 from sdc.server.service.service import open_service
-from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.server.web.answers import FORMATS, Answer
 from sdc.stages.build import open_build
 from tests import reference
 from tests.helpers.builds import built, written
@@ -347,7 +347,7 @@ class Chain:
                 public = service.marginal(view) or service.in_part(view)
                 assert public is not None
                 path = folder / f"{st.label(view, schema).replace('*', '-')}.csv"
-                path.write_bytes(b"".join(pieces(Answer("Tables", public), FORMATS["csv"])))
+                path.write_bytes(b"".join(FORMATS["csv"].write(Answer("Tables", public))))
 
 
 def tried(chains: int, seed: Sequence[int], folder: Path, first: int = 0) -> tuple[Counter[str], list[str]]:

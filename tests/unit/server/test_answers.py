@@ -27,7 +27,7 @@ from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, TOTAL, in_csv
-from sdc.server.web.answers import FORMATS, Answer, Shape, etag, file_name, format_of, pieces
+from sdc.server.web.answers import FORMATS, Answer, Shape, etag, file_name, format_of
 from sdc.server.web.problems import Problem
 from tests.strategies import dense, schema_of
 
@@ -79,11 +79,13 @@ def expected(answer: Answer) -> Rows:
 
 
 def names_of(answer: Answer) -> list[str]:
-    return [variable.name for variable in answer.variables]
+    return [variable.name for variable in answer.table.variables]
 
 
 def written(answer: Answer, suffix: str, chunk: int = 1 << 18) -> bytes:
-    return b"".join(pieces(answer, FORMATS[suffix], chunk=chunk))
+    own = replace(answer)
+    own.__dict__["table"] = replace(answer.table, chunk=chunk)  # a cached property
+    return b"".join(FORMATS[suffix].write(own))
 
 
 # The readers: what is in a file, by whoever receives it
@@ -216,7 +218,7 @@ def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
     with pytest.raises(Problem, match=f"there are {100**30} cells, which nobody can list; ask without zeros"):
         Answer("", table, Shape(zeros=True))
     with pytest.raises(Problem, match=f"JSON-stat numbers cells, and {100**30} are too many"):
-        pieces(Answer("", table), FORMATS["jsonstat"])
+        FORMATS["jsonstat"].write(Answer("", table))
     assert read_csv(written(Answer("", table), "csv"))[1] == [(*["0"] * 30, 1)]
     assert read_json(written(Answer("", table), "json")) == [(*["0"] * 30, 1)]
 
@@ -273,7 +275,7 @@ def test_xml_is_refused_where_it_has_not_the_character(where: str) -> None:
     table = Table.of(Schema((Variable("B", (bad if where == "variable 'B'" else "a",)),)), np.array([[0]]))
     answer = Answer(bad if where == "the title" else "", table)
     with pytest.raises(Problem, match=f"{where} has a character that XML has not; take CSV, JSON or Parquet"):
-        pieces(answer, FORMATS["xml"])
+        FORMATS["xml"].write(answer)
     assert read_json(written(answer, "json"))[0][-1] == 1
 
 
