@@ -177,7 +177,7 @@ def _weighted(audit: AuditEvidence, done: str) -> str:
         "counts: every cell at risk is still proven with them."
     ]
     if found.withheld:
-        named = few([shorten(st.label(t, schema)) for t in found.withheld], MOST_NAMED)
+        named = few([shorten(st.label(t, schema)) for t in found.withheld], MOST_REQUIRED)
         words.append(
             f"Those of {len(found.withheld):,} published tables are not: {named}. The choice depends on the records: "
             "an intruder who knows how it was made may derive something from it."

@@ -168,11 +168,6 @@ def blocks(audit: AuditEvidence, checks: tuple[Check, ...]) -> Iterator[Block]:
         yield TextBlock(f"No cell is at risk: the table has no count from 1 to {audit.small_count}.")
         return
     yield TextBlock(f"Bounds by “{bounds.method}”: {_kinds(audit)}.")
-    if found := audit.assessment.sharpness:
-        looked = found.described("at-risk cell", audit.config.seconds_to_sharpen)
-        yield TextBlock(
-            f"Sharp bounds were looked for: {looked}. assessment/cells.parquet has the method of each end.", "sharp"
-        )
     first = by_exposure(bounds, audit.criteria, max(MOST_DRAWN, MOST_CELLS))
     drawn = first.rows(np.arange(min(len(first), MOST_DRAWN)))
     yield FigureBlock(

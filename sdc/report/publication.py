@@ -1,4 +1,4 @@
-"""The section on what is published: whole tables, suppressed, recoded and rounded ones, totals, and their utility."""
+"""The section on what is published: whole tables, suppressed and recoded ones, and their utility."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def blocks(audit: AuditEvidence, tables: list[PublishedTable]) -> Iterator[Block
     yield ListBlock("frontier", title, columns, rows, len(audit.published.frontier), "release/")
     yield from _suppressed(audit)
     yield from _recoded(audit)
-    yield from _weighted(audit)
     yield from _utility(audit.utility or {})
     yield from _curve(audit)
 
@@ -143,7 +142,7 @@ def _as_before(audit: AuditEvidence, fact: Fact, label: str) -> str:
 
 
 def _recoded(audit: AuditEvidence) -> Iterator[Block]:
-    """Tables with merged categories, and rounded ones."""
+    """Tables with merged categories."""
     schema, rows = audit.schema, list[tuple[Cell, ...]]()
     found = audit.origin.coarsened(audit.found.suppressed_required, audit.found.release, schema)
     for both in found.items():
@@ -155,8 +154,6 @@ def _recoded(audit: AuditEvidence) -> Iterator[Block]:
             "The counts of a recoded table are exact. The choice of the merged categories depends on the counts; how "
             "it was made is taken as unknown to readers."
         )
-    if words := rounded(audit):
-        yield TextBlock(words, "rounded")
 
 
 def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
@@ -180,18 +177,6 @@ def rounded(audit: AuditEvidence) -> str:
     ]
     unknown = "How one of the publishable rounded tables was chosen is taken as unknown to readers."
     return " ".join([*words, unknown]) if words else ""
-
-
-def _weighted(audit: AuditEvidence) -> Iterator[Block]:
-    """Totals of weights that are published, and those that are not."""
-    found, totals, schema = audit.weighted, audit.config.totals, audit.schema
-    if found is None or totals is None:
-        return
-    rows = [(st.label(t, schema), "yes") for t in found.totals if t]
-    rows += [(st.label(t, schema), "no") for t in found.withheld]
-    yield ListBlock(
-        "weighted", "Totals of weights by table", "Table | Published", rows[:MOST_FRONTIER], len(rows), "weighted/"
-    )
 
 
 # Earlier publications

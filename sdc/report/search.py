@@ -23,7 +23,7 @@ from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import MOST_BLOCKERS, blockers, near, tried
 from sdc.search.decomposable import TraceRow
-from sdc.search.step import Refused, SearchStep
+from sdc.search.step import SearchStep
 
 MOST_ROWS = 200  # of each table: the page stays of bounded size, whatever the table and the search
 MOST_DANGEROUS = 35
@@ -202,9 +202,6 @@ def _prefixes(audit: AuditEvidence) -> Iterator[Block]:
 
 
 def _refused(audit: AuditEvidence) -> Iterator[Block]:
-    refused = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
-    if refused.questions:
-        yield TextBlock(f"Refused questions: {refused.questions:,}; {refused.text}.", "proven-refusals")
     rows = border(audit)
     yield TextBlock(
         f"The unreleasable frontier has {many(len(rows), 'sub-table')}: the smallest that are not released."

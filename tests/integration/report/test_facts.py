@@ -394,15 +394,9 @@ def test_a_bisection_is_listed_prefix_by_prefix(run_of: Callable[[str], Run]) ->
 
 
 @pytest.mark.parametrize("name", ["plain", "prefix", "best"])
-def test_refusals_are_counted_and_each_proof_is_listed(name: str, run_of: Callable[[str], Run]) -> None:
+def test_each_proof_of_a_refusal_is_listed(name: str, run_of: Callable[[str], Run]) -> None:
     run = run_of(name)
     proven = [step["refutation"] for step in run.refuted if step["refutation"] is not None]
-    open_ = [step for step in run.steps if step["answer"] is None]
-    other = len(run.refuted) - len(proven)
-    expected = [len(run.refuted) + len(open_), *[len(proven), len({*proven})] * bool(proven), *[other] * bool(other)]
-    expected += [len(open_), sum(step["spent"] for step in open_)] * bool(open_)
-    (said,) = re.findall('<p id="proven-refusals">(.*?)</p>', run.report, re.DOTALL)
-    assert numbers_in(said) == expected
     rows = run.report[run.report.index('id="refutations"') :]
     listed = re.findall(r'<th scope="row">(\w+)</th>', rows[: rows.index("</table>")])
     assert {*listed} == {*proven}
