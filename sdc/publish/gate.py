@@ -150,7 +150,8 @@ def clear(
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release breaks the posterior limit: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criteria, *weighted)
-    return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals, parts, hidden)
+    shown = Release.of(element & ~hidden for element in certificate.release.frontier)
+    return _cleared(subject, table, shown, unproven, totals, parts, hidden)
 
 
 def _other(judged: Knowledge, known: Knowledge) -> str:
@@ -172,10 +173,6 @@ def _beyond(one: Knowledge, other: Knowledge) -> list[str]:
         *(st.label(element, schema) for element in one.release.frontier if element not in other.release),
         *(f"{fact.label(schema)} by {fact.source}" for fact in facts),
     ]
-
-
-def _without(release: Release, hidden: SubTable) -> Release:
-    return Release.of(element & ~hidden for element in release.frontier) if hidden else release
 
 
 def _totals(

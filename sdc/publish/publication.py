@@ -387,7 +387,7 @@ def _what(cleared: Cleared, texts: Texts) -> list[str]:
 def _in_part(cleared: Cleared, texts: Texts) -> list[str]:
     rounded = [_how_rounded(cleared, view, part) for view, part in cleared.suppressed_tables.items() if part.base]
     parts = [part for part in cleared.suppressed_tables.values() if not part.base]
-    return [*(_withheld(parts, texts) if parts else ()), *rounded]
+    return [_withheld(parts, texts), *rounded] if parts else rounded
 
 
 def _how_rounded(cleared: Cleared, view: SubTable, part: SuppressedTable) -> str:
@@ -399,17 +399,14 @@ def _how_rounded(cleared: Cleared, view: SubTable, part: SuppressedTable) -> str
     )
 
 
-def _withheld(parts: Sequence[SuppressedTable], texts: Texts) -> list[str]:
+def _withheld(parts: Sequence[SuppressedTable], texts: Texts) -> str:
     number, cells = len(parts), sum(len(part.suppressed) for part in parts)
     tables, are = ("tables", "go") if number > 1 else ("table", "goes")
-    return [
-        f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format."
-        f"{_totals_in_part(texts.about)} What else is public limits what they can be."
-    ]
-
-
-def _totals_in_part(about: PublicationConfig) -> str:
-    return " So are totals of suppressed cells, unless another table has them." if about.totals else ""
+    totals = " So are totals of suppressed cells, unless another table has them." * texts.about.totals
+    return (
+        f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format.{totals} What "
+        "else is public limits what they can be."
+    )
 
 
 def _fraction(cleared: Cleared) -> list[str]:

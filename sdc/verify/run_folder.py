@@ -131,8 +131,8 @@ def _damage(evidence: EvidenceFolder, error: Exception) -> str:
 def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     """The risk section of the manifest; the files of each stage are the recorded ones."""
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
-    risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided", "posterior")}
-    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in (*CHECKS, MIN_VALUES)}
+    risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
+    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in ("posterior", *CHECKS, MIN_VALUES)}
     risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     risk[names.LISTED] = manifest["config"].get("table", {})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
 from sdc.model.errors import ReleaseError
-from sdc.model.table import Codes, Counts
 from sdc.publish.formats.table import (
     NO_COUNT,
     Chunks,
@@ -51,7 +50,7 @@ def json_stat(table: CountTable) -> Pieces:
     no_value = "no value" if table.withheld is None else "no value and no status"
     content["note"] = [f"Cells that have {no_value} have no records.", *notes]
     values = TextRows(_unclosed(content) + ',"value":{', "}", between=",")
-    return chain(values.written(_numbered(table)), _status(table))
+    return chain(values.written(_numbered(table, withheld=False)), _status(table))
 
 
 def values_in_order(head: str, table: CountTable) -> Pieces:
@@ -60,27 +59,19 @@ def values_in_order(head: str, table: CountTable) -> Pieces:
     return chain(values.written(counts_of(table.with_zeros, "null")), _status(table))
 
 
-def _numbered(table: CountTable) -> Chunks:
-    for codes, counts in _chunks(table, withheld=False):
-        yield codes[:, :0], joined('"', texts_of(table.space.pack(codes)), '":', texts_of(counts))
-
-
 def _status(table: CountTable) -> Pieces:
     if table.withheld is None:
         return iter([b"}\n"])
-    return TextRows(',"status":{', "}}\n", between=",").written(_withheld(table))
+    return TextRows(',"status":{', "}}\n", between=",").written(_numbered(table, withheld=True))
 
 
-def _withheld(table: CountTable) -> Chunks:
-    for codes, _ in _chunks(table, withheld=True):
-        yield codes[:, :0], joined('"', texts_of(table.space.pack(codes)), f'":"{CONFIDENTIAL}"')
-
-
-def _chunks(table: CountTable, *, withheld: bool) -> Iterator[tuple[Codes, Counts]]:
+def _numbered(table: CountTable, *, withheld: bool) -> Chunks:
+    """The cells that are withheld with their status, or the others with their counts."""
     for codes, counts in table.chunks():
         rows = (counts == NO_COUNT) == withheld
         if rows.any():
-            yield codes[rows], counts[rows]
+            values = f'"{CONFIDENTIAL}"' if withheld else texts_of(counts[rows])
+            yield codes[rows, :0], joined('"', texts_of(table.space.pack(codes[rows])), '":', values)
 
 
 def dimension_of(dimension: Dimension) -> dict[str, Any]:

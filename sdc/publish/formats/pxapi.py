@@ -13,6 +13,7 @@ from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from sdc.config.publication import PublicationConfig
 from sdc.model.errors import ReleaseError
@@ -37,21 +38,17 @@ TIME_UNITS = {
 
 def table_id(names: Iterable[str]) -> str:
     """The id of the table of these variables, safe in addresses: letters, digits, `_`, and `~` before hex digits."""
-    return "-".join(re.sub("[^A-Za-z0-9_]", _escaped, name) for name in names)
+    return "-".join(re.sub("[^A-Za-z0-9_]", _in_hex, name) for name in names)
 
 
-def _escaped(sign: re.Match[str]) -> str:
-    return "".join(f"~{byte:02X}" for byte in sign[0].encode())
+def _in_hex(sign: re.Match[str]) -> str:
+    return f"~{sign[0].encode().hex('~').upper()}"
 
 
 def names_in(identifier: str) -> list[str] | None:
     """The variables of an id; None if it is none."""
-    names = [re.sub("(~[0-9A-F]{2})+", _unescaped, part) for part in identifier.split("-")]
+    names = [unquote(part) for part in identifier.replace("~", "%").split("-")]
     return names if table_id(names) == identifier else None
-
-
-def _unescaped(signs: re.Match[str]) -> str:
-    return bytes.fromhex(signs[0].replace("~", "")).decode(errors="replace")
 
 
 def codelist_id(variable: str, level: str) -> str:

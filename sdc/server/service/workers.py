@@ -173,8 +173,7 @@ def _begin(bench: Bench, is_patient: bool) -> None:
 
 
 def _call(method: Callable[..., Answer], *args: Any) -> Answer:
-    if _seat is None:
-        raise RuntimeError("the worker has no table")
+    assert _seat is not None
     return method(_seat, *args)
 
 

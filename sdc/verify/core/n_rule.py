@@ -12,7 +12,10 @@ from sdc.verify.core.proof import Claims, EvidenceFolder, folded
 
 def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: bool) -> bool:
     """Whether the rule holds; a violation is a failure if the release is called safe."""
-    broken = [evidence.levels.label(view) for view, own in _public(evidence, claims) if _is_few(evidence, view, own, n)]
+    broken = list[str]()
+    for view, is_public in _public(evidence, claims):
+        counts = folded(np.add, evidence.levels.columns(evidence.table, view), 0 * evidence.counts, evidence.counts)
+        broken += [evidence.levels.label(view)] * bool((is_public & (counts < n)).any())
     what = f"{', '.join(broken[:5])} has a count from 1 to {n - 1}, which the minimum frequency excludes"
     evidence.holds((what, claims_safe and broken))
     return not broken
@@ -26,8 +29,3 @@ def _public(evidence: EvidenceFolder, claims: Claims) -> list[tuple[SubTable, Ar
         *((view, every) for view in claims.release or [frozenset[str]()]),
         *((fact.view, ~is_listed(evidence, fact, evidence.table)) for fact in in_part),
     ]
-
-
-def _is_few(evidence: EvidenceFolder, view: SubTable, is_public: Array, n: int) -> bool:
-    counts = folded(np.add, evidence.levels.columns(evidence.table, view), 0 * evidence.counts, evidence.counts)
-    return bool((is_public & (counts < n)).any())

@@ -107,7 +107,8 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
             low, high = np.maximum(low, counts + least), np.minimum(high, counts + most)
     high[matching(before.zeros, grid)] = 0
     shared = {frozenset[str](), *(element & view for element in before.release)}
-    groups = [(_group(evidence, part, grid, cells), evidence.at(part, grid)) for part in shared]
+    of = {part: keys_of(evidence.levels.columns(grid, part), 0 * counts) for part in shared}
+    groups = [(group, evidence.at(part, grid)) for part, group in of.items()]
     for _, of_part in groups:
         high = np.minimum(high, of_part)
     for group, of_part in groups:
@@ -116,10 +117,6 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
         high = np.minimum(high, of_part - (folded(np.add, (), group, low) - low))
     place = np.ravel_multi_index([own[v].astype(np.int64) for v in own_variables], sizes)
     return np.asarray((high - low < min_width)[place])
-
-
-def _group(evidence: EvidenceFolder, part: SubTable, grid: Cells, cells: int) -> Any:
-    return keys_of(evidence.levels.columns(grid, part), np.zeros(cells, np.int64))
 
 
 def _widths(evidence: EvidenceFolder, view: SubTable, own: Cells, part: ComponentProof) -> Array:

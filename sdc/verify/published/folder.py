@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -168,13 +168,7 @@ def _check_totals(resource: dict[str, Any], metadata: dict[str, Any], cells: Cel
     path = resource["path"]
     check(not other + lacks, f"{path} has totals that are not the sums of its cells; get it again")
     found_tables = resource.get(names.IN_PART, {})
-    low, off = _sum(own.values()), found_tables.get(names.ROUNDED_TO, 1)
+    low, off = sum(count or 0 for count in own.values()), found_tables.get(names.ROUNDED_TO, 1)
     near = low <= metadata["records"] if names.WITHHELD_STATUS in found_tables else abs(low - metadata["records"]) < off
-    check(
-        near,
-        f"{path} has {many(low, 'record')}, and {names.METADATA} states {metadata['records']}; get the folder again",
-    )
-
-
-def _sum(counts: Iterable[int | None]) -> int:
-    return sum(count or 0 for count in counts)
+    states = f"{names.METADATA} states {metadata['records']}"
+    check(near, f"{path} has {many(low, 'record')}, and {states}; get the folder again")

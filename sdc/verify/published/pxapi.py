@@ -132,10 +132,8 @@ def _categories(content: Mapping[str, Any], variable: str) -> dict[str, str]:
 
 def _id(variables: Iterable[str]) -> str:
     """Letters, digits and underscores; the bytes of others in hex after a tilde; a long one ends in a digest."""
-    found = "-".join(re.sub("[^A-Za-z0-9_]", _in_hex, v) for v in variables)
+    found = "-".join(
+        re.sub("[^A-Za-z0-9_]", lambda sign: f"~{sign[0].encode().hex('~').upper()}", v) for v in variables
+    )
     digest = hashlib.sha256(found.encode()).hexdigest()[:16]
     return found if len(found) <= _LONGEST else f"{found[:_KEPT]}~~{digest}"
-
-
-def _in_hex(sign: re.Match[str]) -> str:
-    return "".join(f"~{byte:02X}" for byte in sign[0].encode())

@@ -212,8 +212,10 @@ def _is_counted(
 def _metadata_of(totals: Totals) -> dict[str, int] | None:
     if totals.weights is None:
         return None
-    whole = _whole_total(totals)
-    return {"round": totals.base // names.UNIT} | ({} if whole is None else {"total": whole})
+    found = {"round": totals.base // names.UNIT}
+    if frozenset() in totals.of:
+        found["total"] = rounded(int(totals.weights.sum()), totals.base) // names.UNIT
+    return found
 
 
 def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, Any]) -> dict[str, list[str]]:
@@ -236,12 +238,6 @@ def _totals_of(evidence: EvidenceFolder, totals: Totals, subtable: SubTable) -> 
     group = keys_of(columns, 0 * totals.weights)
     _, first = np.unique(group, return_index=True)
     return [str(total // names.UNIT) for total in rounded(sums[first], totals.base)]
-
-
-def _whole_total(totals: Totals) -> int | None:
-    """The rounded total of all records; None if suppressed."""
-    whole = rounded(int(totals.weights.sum()), totals.base) // names.UNIT if totals.of else 0
-    return whole if frozenset() in totals.of else None
 
 
 def _marginal(evidence: EvidenceFolder, subtable: SubTable) -> dict[str, list[str]]:
