@@ -33,7 +33,7 @@ def text(x: float, y: float, content: object, class_: str = "t", anchor: str | N
     return element("text", content, x=float(x), y=float(y), class_=class_, text_anchor=anchor, **more)
 
 
-def box(x: float, y: float, width: float, height: float, fill: str, title: str = "", **more: object) -> Markup:
+def box(x: float, y: float, width: float, height: float, fill: str | None, title: str = "", **more: object) -> Markup:
     """A rectangle, with a tooltip where a title is given."""
     tooltip = [element("title", title)] if title else []
     sides = {"x": float(x), "y": float(y), "width": float(width), "height": float(height)}

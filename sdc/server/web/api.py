@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -358,9 +359,7 @@ async def waited(future: Future[Found]) -> Found:
 
 def estimated_cells(subtable: SubTable, schema: Schema, records: int, shape: Shape) -> int:
     """How many cells an answer has at most: no more than records where zeros are left out."""
-    cells = 1
-    for v in st.members(schema.levels.finest(subtable)):
-        cells *= schema.sizes[v] + shape.totals
+    cells = prod(schema.sizes[v] + shape.totals for v in st.members(schema.levels.finest(subtable)))
     # each cell with records is in 2^k totals
     return cells if shape.zeros else min(cells, records << (st.ways(subtable, schema) if shape.totals else 0))
 

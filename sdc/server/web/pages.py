@@ -338,15 +338,9 @@ def _rows(variables: Sequence[Dimension], cells: Iterable[tuple[list[int], int]]
         if len(codes) == 2 and codes[1] == 0:
             yield _label(f"{variables[0].label}: {variables[0].labels[codes[0]]}", 0.0, top, "t strong")
             top += ROW
-        yield svg.element(
-            "rect",
-            svg.element("title", f"{_said(variables, codes)}: {count:,}"),
-            x=bars.left,
-            y=top + 3,
-            width=bars.x(count) - bars.left,
-            height=ROW - 6,
-            class_=f"bar bar-{codes[-1] % COLOURS if len(codes) == 2 else 0}",
-        )
+        title, class_ = f"{_said(variables, codes)}: {count:,}", codes[-1] % COLOURS if len(codes) == 2 else 0
+        long = bars.x(count) - bars.left
+        yield svg.box(bars.left, top + 3, long, ROW - 6, None, title, class_=f"bar bar-{class_}")
         yield _label(variables[-1].labels[codes[-1]], bars.left - 8, top, "t", "end")
         yield svg.text(bars.x(count) + 6, top + ROW - 7, f"{count:,}")
         top += ROW

@@ -159,16 +159,12 @@ def _matched(text: str, dimension: Dimension, place_of: Callable[[str], int | No
         low, high = {"FROM": (ends[0], every[-1]), "TO": (0, ends[0])}.get(kind, (min(ends), max(ends)))
         yield from every[low : high + 1]
         return
-    if "?" in text:
-        form = re.compile(re.escape(text).replace(r"\?", "."), re.IGNORECASE | re.DOTALL)
-    elif "*" in text:
-        inner = text.strip("*") if text != "*" else ""
-        if "*" in inner or text.count("*") > 2 or not (text.startswith("*") or text.endswith("*")):
-            fail("expression", f"{text[:80]!r} has a star within; stars are first or last")
-        around = (".*" * text.startswith("*"), ".*" * text.endswith("*"))
-        form = re.compile(around[0] + re.escape(inner) + around[1], re.IGNORECASE | re.DOTALL)
-    else:
+    if not _is_expression(text):
         fail("value", f"{dimension.name!r} has no category {text[:80]!r}")
+    wild = (r"\?", ".") if "?" in text else (r"\*", ".*")
+    if "?" not in text and ("*" in text.strip("*") or text.count("*") > 2):
+        fail("expression", f"{text[:80]!r} has a star within; stars are first or last")
+    form = re.compile(re.escape(text).replace(*wild), re.IGNORECASE | re.DOTALL)
     yield from (place for place in every if form.fullmatch(dimension.categories[place]))
 
 
