@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import sha256
-from importlib.resources import files
 
 from markupsafe import Markup
 
 from sdc.model import subtable as st
-from sdc.page_templates import page_templates
 from sdc.report import first_page, proof, publication, risks, search
-from sdc.report.blocks import Block, Cell, ListBlock, PageSection, TextBlock, number, shorten
+from sdc.report.blocks import TEMPLATES, Block, Cell, ListBlock, PageSection, TextBlock, shorten
 from sdc.report.evidence import AuditEvidence
 from sdc.report.proof import verdict
 from sdc.report.publication import published
 from sdc.version import VERSION
 
 __all__ = ["AuditEvidence", "render"]
-
-_TEMPLATES = page_templates("sdc.report")
-_TEMPLATES.filters["number"] = number
 
 
 def render(audit: AuditEvidence) -> str:
@@ -38,8 +31,7 @@ def render(audit: AuditEvidence) -> str:
         ("record", "Record", record_blocks(audit)),
     ]
     sections = [PageSection(k, key, title, tuple(own)) for k, (key, title, own) in enumerate(contents, 1)]
-    script = files("sdc.report").joinpath("search.js.j2").read_text(encoding="utf-8")
-    return _TEMPLATES.get_template("audit.html.j2").render(
+    return TEMPLATES.get_template("audit.html.j2").render(
         audit=audit,
         verdict=opinion,
         facts=first_page.facts(audit, opinion.done, tables),
@@ -47,9 +39,6 @@ def render(audit: AuditEvidence) -> str:
         signatures=first_page.SIGNATURES,
         sections=sections,
         by_key={one.key: one for one in sections},
-        script=Markup(script),
-        # the page's policy names this one script, so that no other one runs
-        script_digest=b64encode(sha256(script.encode()).digest()).decode(),
     )
 
 

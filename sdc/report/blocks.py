@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from markupsafe import Markup
 
 from sdc.model.schema import Schema
+from sdc.page_templates import page_templates
 from sdc.report.svg import short
 
 TIMES, SUPERSCRIPT = " \N{MULTIPLICATION SIGN} ", str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -135,3 +138,9 @@ def named_cell(cell: Iterable[int], schema: Schema) -> str:
 
 def shorten(name: str, longest: int = LONGEST_NAME) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+TEMPLATES = page_templates("sdc.report")
+TEMPLATES.filters["number"] = number
+# the policy of a page names its script by this, so that no other one runs
+TEMPLATES.filters["digest"] = lambda script: b64encode(sha256(script.encode()).digest()).decode()

@@ -16,15 +16,14 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, many
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.page_templates import page_templates
 from sdc.report import curve, figures, svg
+from sdc.report.blocks import TEMPLATES
 from sdc.report.figures import Scale
 from sdc.report.svg import PAGE
 from sdc.risk.critical_width import CriticalWidths
 from sdc.search.curve import Curve
 from sdc.search.found import Found
 
-_TEMPLATES = page_templates("sdc.report")
 _SIZE = re.compile(r'<svg viewBox="0 0 (\S+) (\S+)"')
 MOST_ROWS, ROW, WIDEST = 60, 22.0, 30.0
 
@@ -131,4 +130,4 @@ def _stacked(title: str, parts: Sequence[Markup]) -> Figure:
         placed.append(Markup(place + str(part)[size.end() :].replace(' class="figure"', "", 1)))
         height += float(size[2])
     page = {"title": title, "parts": placed, "width": f"{PAGE:g}", "height": f"{height:g}"}
-    return Figure(title, _TEMPLATES.get_template("figure.svg.j2").render(page))
+    return Figure(title, TEMPLATES.get_template("figure.svg.j2").render(page))

@@ -8,17 +8,13 @@ from typing import Any
 from markupsafe import Markup
 
 from sdc.model.errors import many
-from sdc.page_templates import page_templates
 from sdc.report import svg
-from sdc.report.blocks import Block, Cell, FigureBlock, ListBlock, TextBlock, amount, number, shorten
+from sdc.report.blocks import TEMPLATES, Block, Cell, FigureBlock, ListBlock, TextBlock, amount, shorten
 from sdc.report.svg import Plot, ticks
 
 COLOURS = ("#1f5f96", "#c2570c", "#6b4c9a", "#2f7d4f", "#a3182a", "#a86d00", "#70a6d0", "#51606f")
 MOST_DRAWN = 24  # rule sets
 Facts = Mapping[str, Any]
-
-_TEMPLATES = page_templates("sdc.report")
-_TEMPLATES.filters["number"] = number
 
 
 def render(facts: Facts) -> str:
@@ -98,7 +94,7 @@ def render_replay(facts: Facts) -> str:
 
 
 def _page(title: str, *blocks: Block) -> str:
-    return _TEMPLATES.get_template("simulation.html.j2").render(title=title, blocks=blocks)
+    return TEMPLATES.get_template("simulation.html.j2").render(title=title, blocks=blocks)
 
 
 def _rules(sets: Facts) -> dict[str, str]:

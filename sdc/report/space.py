@@ -6,11 +6,9 @@ adds and excludes follow from the record of a search and from critical widths; t
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from hashlib import sha256
 from importlib import import_module
 from importlib.resources import files
 from typing import Any
@@ -27,8 +25,7 @@ from sdc.model.schema import Schema
 from sdc.model.state import MOST_LISTED, State, Status, by_dimension, sub_tables
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.page_templates import page_templates
-from sdc.report.blocks import number
+from sdc.report.blocks import TEMPLATES, number
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.refutation import Refutation
@@ -42,10 +39,6 @@ REFUSED = "The search refused it, or one within it, beside what is released."
 DRAWN = "The search refused it, or one within it: of the tables drawn too many would break the criterion."
 FORBIDDEN = "release.forbid names it, or one within it."
 BROKEN = "It breaks a criterion of published counts themselves, or one within it does."
-
-_TEMPLATES = page_templates("sdc.report")
-_TEMPLATES.filters["number"] = number
-_TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
 
 
 @dataclass(frozen=True)
@@ -122,14 +115,12 @@ class QuerySpace:
     def page(self) -> str:
         """As a page by itself: no network, no script but its own, the same bytes for the same release."""
         script = f"{asset('query_space.js')}\n{_START}\n"
-        # the page's policy names this one script, so that no other one runs
-        digest = b64encode(sha256(script.encode()).digest()).decode()
         style = Markup(asset("query_space.css"))
-        return self._rendered("space.html.j2", script=Markup(script), script_digest=digest, style=style)
+        return self._rendered("space.html.j2", script=Markup(script), style=style)
 
     def _rendered(self, template: str, **values: Any) -> str:
         state, schema = self.state, self.schema
-        return _TEMPLATES.get_template(template).render(
+        return TEMPLATES.get_template(template).render(
             space=self,
             counts=by_dimension(state.statuses, schema) if self.is_drawn else None,
             statuses=[status.name.lower() for status in Status],

@@ -185,7 +185,7 @@ REPORT = Stage(
     needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, *OPTIONAL)),
     sections=lambda build: build.config.recorded(exclude=ELSEWHERE),
     make=report.report,
-    version=3,
+    version=4,
     task="report",
 )
 RELEASE = Stage(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -58,8 +57,6 @@ UNAVAILABLE = Problem(
 _TEMPLATES = page_templates("sdc.server.web", "templates")
 _TEMPLATES.filters["called"] = lambda name, labels: labels.variable(name)
 _TEMPLATES.filters["number"] = "{:,}".format
-# a long label breaks after a star, and nowhere else
-_TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
 
 
 def page_of(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
