@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +21,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
-from sdc.publish.catalogue import SigningKey, catalogue_files, files_below, sums_files
+from sdc.publish.catalogue import SigningKey, catalogue_files, files_below, of_file, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.formats.table import Dimension, dictionary_rows
 from sdc.publish.formats.xlsx import MAX_ROWS
@@ -430,15 +429,13 @@ def _weights_of(cleared: Cleared) -> dict[str, Any]:
 
 def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dict[str, Any]:
     schema = cleared.schema
-    with (folder / file.path).open("rb") as content:
-        sha = hashlib.file_digest(content, "sha256").hexdigest()
     resource = {
         "name": re.sub(r"[^a-z0-9._-]", "-", file.path.lower()),
         "path": file.path,
         "format": file.format,
         # frictionless compares the bytes of each file with those it read, and counts none of Parquet
         "size" if file.format == "parquet" else "bytes": (folder / file.path).stat().st_size,
-        "hash": SHA256 + sha,
+        "hash": SHA256 + of_file(folder / file.path, file.path)["digest"]["sha256"],
     }
     if file.table is not None:
         resource[SUB_TABLE] = st.names(file.subtable, schema)

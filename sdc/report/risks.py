@@ -193,10 +193,9 @@ def _refusals(audit: AuditEvidence) -> Iterator[Block]:
     widths = np.diff(found.left)[:, 0]
     first = np.lexsort((-found.at_truth, widths, widths - np.diff(found.possible)[:, 0]))[:MOST_CELLS]
     rows = list[tuple[Cell, ...]]()
-    for row in first:
+    for row, cell, count, _ in _by_cell(audit, first):
         possible, left = (interval(ends[row].tolist()) for ends in (found.possible, found.left))
-        cell = pairs(bounds.cells[row], audit.schema), int(bounds.counts[row])
-        rows.append((*cell, possible, left, f"{found.at_truth[row]:.4f}"))
+        rows.append((cell, count, possible, left, f"{found.at_truth[row]:.4f}"))
     columns = "Cell | #Count | #Possible | #Left | #Probability, all left alike"
     yield ListBlock("refused", "Cells that refusals narrow most", columns, rows, len(bounds), "posterior/")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sdc.model.errors import ReleaseError
 from sdc.model.extras import require_packages
 from sdc.model.table import Codes, Counts
-from sdc.publish.formats.table import NO_COUNT, CountTable, Pieces, dictionary_rows
+from sdc.publish.formats.table import NO_COUNT, CountTable, Dimension, Pieces, dictionary_rows
 from sdc.publish.formats.xml import require_xml
 from sdc.run_format import SHEETS, WITHHELD_STATUS, cross_sheet
 
@@ -76,10 +76,9 @@ def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
 
 def _cells(table: CountTable) -> Iterator[Row]:
     yield (*(v.name for v in table.variables), *table.columns)
-    names, shown = [v.categories for v in table.variables], () if table.withheld is None else (None,)
-    for cell, count in _coded(table.chunks()):
-        texts = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
-        yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
+    shown = () if table.withheld is None else (None,)
+    for cell, count in _named(table.variables, table.chunks()):
+        yield (*cell, None, WITHHELD_STATUS) if count == NO_COUNT else (*cell, count, *shown)
 
 
 def _cross_name(table: CountTable) -> str:
@@ -93,15 +92,15 @@ def _crossed(table: CountTable) -> Iterator[Row]:
     """A row for each combination of the first variables that has a listed cell, a column for each last category."""
     *first, last = table.variables
     yield (*(v.name for v in first), *last.categories)
-    names = [v.categories for v in first]
-    for cell, counts in _coded(table.crossed()):
-        texts = (WITHHELD_STATUS if count == NO_COUNT else count for count in counts)
-        yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *texts)
+    for cell, counts in _named(first, table.crossed()):
+        yield (*cell, *(WITHHELD_STATUS if count == NO_COUNT else count for count in counts))
 
 
-def _coded(chunks: Iterable[tuple[Codes, Counts]]) -> Iterator[tuple[list[int], Any]]:
+def _named(variables: Sequence[Dimension], chunks: Iterable[tuple[Codes, Counts]]) -> Iterator[tuple[list[str], Any]]:
+    """The categories of each cell, and its count or counts."""
     for codes, counts in chunks:
-        yield from zip(codes.tolist(), counts.tolist(), strict=True)
+        for cell, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            yield [v.categories[code] for v, code in zip(variables, cell, strict=True)], count
 
 
 def _require(table: CountTable) -> None:

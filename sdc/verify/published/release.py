@@ -1,6 +1,5 @@
 """Read release/ back and compare it with the table and the certificate, without the writers' code."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
@@ -17,7 +16,7 @@ from sdc.verify.core.weighted import Totals, read_totals, rounded
 from sdc.verify.published.formats import Cell, Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.pxapi import is_of_api
-from sdc.verify.published.signed import check_signature, check_statement, check_sums, files_below, key_of
+from sdc.verify.published.signed import check_signature, check_statement, check_sums, digest_of, files_below, key_of
 from sdc.verify.published.texts import check_texts, texts_by, texts_in
 
 
@@ -43,8 +42,8 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     # computed once for all files of a sub-table
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))
     for file in [*listed_tables, *others]:
-        sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
-        check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
+        same = names.SHA256 + digest_of(evidence.file(names.RELEASE, file["path"])) == file["hash"]
+        check(same, f"{evidence.path} is not the exact marginal of the table")
     read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
     counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
     unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
