@@ -14,20 +14,28 @@ from sdc.publish.formats.table import NO_COUNT, CountTable, Pieces
 from sdc.run_format import STATUS, WITHHELD_STATUS
 from sdc.storage.parquet import FORM
 
-ROW_GROUP = 16  # chunks: each row group has its own dictionary
+ROW_GROUP, CODED_ROW_GROUP = 16, 8  # chunks: each row group has its own dictionary
+# no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
+CODED_FORM: dict[str, Any] = {"compression": "zstd", "dictionary_pagesize_limit": 1 << 30}
 
 
-def parquet(table: CountTable) -> Pieces:
-    """Categories as text, counts as 64-bit integers."""
-    columns = [pa.field(v.name, pa.string()) for v in table.variables]
+def parquet(table: CountTable, *, is_coded: bool = False) -> Pieces:
+    """Categories as text, counts as 64-bit integers.
+
+    is_coded  a dictionary of each variable with all its categories in order; title and total as metadata
+    """
+    kind = pa.dictionary(pa.int32(), pa.string()) if is_coded else pa.string()
+    columns = [pa.field(v.name, kind) for v in table.variables]
     measures = [pa.field(measure, pa.int64()) for measure in table.measures]
     status = [pa.field(STATUS, pa.string())] if table.withheld is not None else []
-    schema = pa.schema([*columns, *measures, *status], {})
+    metadata = {"title": table.title, "records": str(table.records)} if is_coded else {}
+    schema = pa.schema([*columns, *measures, *status], metadata)
     categories = [pa.array(v.categories, pa.string()) for v in table.variables]
     written = Drained()
-    with pq.ParquetWriter(written, schema, **FORM) as writer:
-        for codes, numbers in table.rows(ROW_GROUP):
-            named = [names.take(pa.array(column)) for names, column in zip(categories, codes.T, strict=True)]
+    with pq.ParquetWriter(written, schema, **(CODED_FORM if is_coded else FORM)) as writer:
+        for codes, numbers in table.rows(CODED_ROW_GROUP if is_coded else ROW_GROUP):
+            pairs = zip((pa.array(column.astype(np.int32)) for column in codes.T), categories, strict=True)
+            named = [pa.DictionaryArray.from_arrays(*one) if is_coded else one[1].take(one[0]) for one in pairs]
             arrays = list(map(pa.array, numbers)) if table.withheld is None else with_status(numbers[0])
             writer.write_table(pa.Table.from_arrays([*named, *arrays], schema=schema))
             yield written.drain()

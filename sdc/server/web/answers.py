@@ -23,7 +23,6 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from markupsafe import Markup
 
 from sdc.model.errors import ReleaseError
@@ -31,7 +30,7 @@ from sdc.model.table import Table
 from sdc.publish.formats import CountTable
 from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
-from sdc.publish.formats.parquet import Drained, with_status
+from sdc.publish.formats.parquet import parquet
 from sdc.publish.formats.px import px
 from sdc.publish.formats.table import Chunks, Dimension, Pieces, TextRows, cells_of, texts_of
 from sdc.publish.formats.xlsx import xlsx
@@ -43,7 +42,6 @@ from sdc.server.service.outcome import SuppressedAnswer
 from sdc.server.web.problems import Problem
 
 MOST_KEPT = 64 << 20  # bytes of an answer that is written to a file
-ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 MARK = ".."  # of a suppressed count, for people
 SUPPRESSED_NOTE = f"The count of a cell with {MARK} is suppressed. Other public tables limit it."
@@ -321,31 +319,6 @@ def _across(answer: Answer) -> Chunks:
         yield codes, pc.binary_join(rows, pa.scalar("</td><td>", pa.large_string()))
 
 
-# Parquet
-
-
-def _parquet(answer: Answer) -> Pieces:
-    """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata.
-
-    Of a suppressed table whose counts may be null, and a column that says why.
-    """
-    metadata = {"title": answer.title, "records": str(answer.table.records)}
-    columns = [pa.field(variable.name, pa.dictionary(pa.int32(), pa.string())) for variable in answer.table.variables]
-    status = [] if answer.table.withheld is None else [pa.field(STATUS, pa.string())]
-    categories = [pa.array(variable.categories) for variable in answer.table.variables]
-    schema = pa.schema([*columns, pa.field(COUNT, pa.int64()), *status], metadata)
-    written = Drained()
-    # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
-    with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
-        for codes, counts in answer.table.chunks(ROW_GROUP):
-            numbers = (pa.array(column.astype(np.int32)) for column in codes.T)
-            named = map(pa.DictionaryArray.from_arrays, numbers, categories)
-            told = with_status(counts) if status else [pa.array(counts)]
-            writer.write_table(pa.Table.from_arrays([*named, *told], schema=schema))
-            yield written.drain()
-    yield written.drain()
-
-
 # All formats
 
 
@@ -405,7 +378,8 @@ def _quality(format: AnswerFormat, ranges: Mapping[str, float]) -> float:
     return next((ranges[name] for name in fitting if name in ranges), 0.0)
 
 
-_PX, XLSX = "application/x-pc-axis; charset=utf-8", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+PARQUET, _PX = "application/vnd.apache.parquet", "application/x-pc-axis; charset=utf-8"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _ALL = (
     AnswerFormat("json", "application/json", "JSON", _json),
     AnswerFormat("html", "text/html; charset=utf-8", "HTML", _html),
@@ -414,7 +388,7 @@ _ALL = (
     AnswerFormat("xml", "application/xml", "XML", partial(_published, xml)),
     # registered nowhere; this is what clients of statistical offices ask for
     AnswerFormat("jsonstat", "application/json-stat+json", "JSON-stat", partial(_published, json_stat)),
-    AnswerFormat("parquet", "application/vnd.apache.parquet", "Parquet", _parquet),
+    AnswerFormat("parquet", PARQUET, "Parquet", partial(_published, partial(parquet, is_coded=True))),
     AnswerFormat("px", _PX, "PX", partial(_published, lambda table: px(in_file(table)))),
     AnswerFormat("xlsx", XLSX, "Excel", partial(_published, lambda table: xlsx([in_file(table)]))),
 )

@@ -38,7 +38,7 @@ from sdc.publish.formats.table import NO_COUNT, Pieces
 from sdc.publish.formats.xlsx import xlsx
 from sdc.server.service.outcome import SuppressedAnswer
 from sdc.server.service.service import Service
-from sdc.server.web.answers import XLSX, Answer, Shape, in_file
+from sdc.server.web.answers import PARQUET, XLSX, Answer, Shape, in_file
 from sdc.server.web.api import estimated_cells, has_it, public_of
 from sdc.server.web.gateway import READS_PER_REQUEST
 from sdc.server.web.problems import PX_PREFIX
@@ -53,7 +53,7 @@ OUTPUTS: Mapping[str, tuple[str, str, Callable[[CountTable], Pieces] | None]] = 
     "csv": ("text/csv; charset=utf-8", "csv", csv),
     "px": ("text/plain; charset=utf-8", "px", px),
     "xlsx": (XLSX, "xlsx", lambda table: xlsx([table])),
-    "parquet": ("application/vnd.apache.parquet", "parquet", parquet),
+    "parquet": (PARQUET, "parquet", parquet),
 }
 """Media type, suffix and writer of each output format; JSON-stat has one of its own."""
 
