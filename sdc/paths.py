@@ -14,19 +14,16 @@ NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM}
 """Errors about the file, not the path; the code that needs the file reports them."""
 
 
-def checked_path(text: str | os.PathLike[str], setting: str = "") -> Path:
-    """Return the path; ConfigError if it has a NUL, is too long, or its links form a circle.
-
-    setting  prefix of the message: where the path is written
-    """
+def checked_path(text: str | os.PathLike[str]) -> Path:
+    """Return the path; ConfigError if it has a NUL, is too long, or its links form a circle."""
     text = at_home(text) if isinstance(text, str) else text
     try:
         os.stat(text)
     except OSError as error:
         if error.errno not in NOT_THERE:
-            raise ConfigError(f"{setting}{shown(text)} is no path here: {error.strerror}; name another") from error
+            raise ConfigError(f"{shown(text)} is no path here: {error.strerror}; name another") from error
     except ValueError as error:
-        raise ConfigError(f"{setting}{shown(text)} is no path here: {error}; name another") from error
+        raise ConfigError(f"{shown(text)} is no path here: {error}; name another") from error
     return Path(text)
 
 

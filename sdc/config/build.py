@@ -17,7 +17,7 @@ from sdc.config.analysis import (
     WeightedConfig,
     WidthsConfig,
 )
-from sdc.config.capabilities import asked_at, refusal, refusals, require_together, unused
+from sdc.config.capabilities import asked_at, refusal, refusals, require_together, require_used
 from sdc.config.earlier import EarlierConfig
 from sdc.config.features import BEFORE, COARSEN, OF_WHOLE
 from sdc.config.methods import METHODS, SETTINGS_OF
@@ -27,7 +27,6 @@ from sdc.config.risk import RiskConfig
 from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
 from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Placed, Seconds, Section, Text, Workers, existing, placed
-from sdc.model.errors import ConfigError
 from sdc.model.sharpness import BUILD_SECONDS
 from sdc.paths import at_home
 
@@ -179,8 +178,7 @@ class BuildConfig(Section):
             own = [key for key in keys if not seeds <= {*keys} or key not in seeds]  # a seed of both is of either
             given = [name for name in given if any(f"{key}.".startswith(f"release.{name}.") for key in own)]
             given += ["seed"] * (len(own) < len(keys))
-        if said := unused(self.release.method, given, self._methods_of_curve):
-            raise ConfigError(said)
+        require_used(self.release.method, given, self._methods_of_curve)
 
     @property
     def _methods_of_curve(self) -> tuple[str, ...]:

@@ -304,21 +304,17 @@ def require_together(*names: str) -> None:
         raise ConfigError(said)
 
 
-def unused(method: str, given: Iterable[str], others: Iterable[str] = ()) -> str:
-    """Why settings are refused that neither the method nor another search uses; empty where there are none."""
+def require_used(method: str, given: Iterable[str], others: Iterable[str] = ()) -> None:
+    """ConfigError for settings that neither the method nor another search uses."""
     searches = {method, *others}
     named = {name: SETTINGS_OF[name] for name in given if not {*SETTINGS_OF.get(name, searches)} & searches}
     if not named:
-        return ""
+        return
     users = [one for one in METHODS if all(one in using for using in named.values())]
     instead = f", or choose {' or '.join(users)}" if users else ""
-    return f"release.method = {method} with {', '.join(named)}: the method does not use it; leave it out{instead}"
-
-
-def require_used(method: str, given: Iterable[str]) -> None:
-    """ConfigError with what `unused` says."""
-    if said := unused(method, given):
-        raise ConfigError(said)
+    raise ConfigError(
+        f"release.method = {method} with {', '.join(named)}: the method does not use it; leave it out{instead}"
+    )
 
 
 def pairs() -> Iterator[tuple[Capability, Capability]]:

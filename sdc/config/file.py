@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import reprlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, TypeAlias, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -16,8 +16,9 @@ from pydantic import BaseModel, ValidationError
 from sdc.config.build import BuildConfig
 from sdc.config.old_keys import current, current_settings, warn
 from sdc.config.publication import with_code_list
+from sdc.config.reference import NAME, reference
 from sdc.config.table import SUFFIXES
-from sdc.config.values import Numeral, Section, words_of
+from sdc.config.values import Numeral, Section
 from sdc.model.errors import ConfigError, SdcError, meant
 from sdc.paths import checked_path, shown
 from sdc.run_format import MANIFEST
@@ -128,7 +129,7 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "", set
     """
     if not isinstance(content, dict):
         what = "is empty" if content is None else f"is a {type(content).__name__}"
-        raise ConfigError(f"{path}{place} {what}, not a mapping; it has the keys {', '.join(_names(model))}")
+        raise ConfigError(f"{path}{place} {what}, not a mapping; it has the keys {', '.join(model.model_fields)}")
     content = _current(model, content, path, place)
     try:
         return model.model_validate(content, context={"folder": path.absolute().parent})
@@ -278,7 +279,9 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     keys = [str(key) for key in error["loc"]]
     name = ".".join(keys)
     if error["type"] == "extra_forbidden":
-        known = _names(_section(model, keys[:-1])[0])
+        listed = {one.key: one.description for one in reference(model)}
+        place = _place(listed, keys[:-1])
+        known = [inner for one in listed for above, _, inner in [one.rpartition(".")] if above == place]
         # of {title: Age, sex and race} YAML makes a key `sex and race` without a value
         quoted = "a text with a comma needs quotation marks; " if error["input"] is None else ""
         return f"{name} is an unknown key; {quoted}{meant(keys[-1], known)}allowed: {', '.join(known)}"
@@ -295,40 +298,21 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
     return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(model, keys)})"
 
 
-def _names(section: type[BaseModel]) -> list[str]:
-    """The keys of a section as they are written in a file."""
-    return [field.alias or name for name, field in section.model_fields.items()]
+def _place(listed: Iterable[str], keys: Sequence[str]) -> str:
+    """The place among the listed keys of a model: without places in lists, with `NAME` for a name the user chose."""
+    place = ""
+    for key in keys:
+        if (inner := f"{place}.{key}".lstrip(".")) in listed:
+            place = inner
+        elif any(one.startswith(f"{place}.{NAME}.") for one in listed):
+            place = f"{place}.{NAME}"
+        elif not key.isdecimal():
+            break
+    return place
 
 
 def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
     """The description of the setting at these keys, or around them."""
-    while len(keys) > 1 and keys[-1].isdecimal():
-        keys = keys[:-1]
-    section, rest = _section(model, keys)
-    outer, key = (section, rest[0]) if rest else (_section(model, keys[:-1])[0], keys[-1])
-    field = outer.model_fields.get(key)
-    return words_of(field) if field else f"one of {', '.join(section.model_fields)}"
-
-
-def _models(kind: Any) -> Iterator[type[BaseModel]]:
-    """Those that a setting of this kind is, or has within it."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-    for part in get_args(kind):
-        yield from _models(part)
-
-
-def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
-    """The innermost section at these keys of a model, and the keys that are left within it."""
-    section = model
-    by_name = False
-    for depth, key in enumerate(keys):
-        if by_name or (key.isdecimal() and section is not model):  # the key of a mapping to sections, a place in a list
-            by_name = False
-            continue
-        field = section.model_fields.get(key)
-        within = [*_models(field.annotation)] if field else []
-        if not field or not within:
-            return section, keys[depth:]
-        section, by_name = within[0], get_origin(field.annotation) is dict
-    return section, ()
+    listed = {one.key: one.description for one in reference(model)}
+    place = _place(listed, keys).removesuffix(f".{NAME}")
+    return listed[place] if place else f"one of {', '.join(model.model_fields)}"

@@ -93,7 +93,7 @@ def current_key(key: str) -> str:
     return place
 
 
-def current_settings(settings: Mapping[str, Any], say: Say = warn) -> dict[str, Any]:
+def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The same as `current` for settings by their keys with dots."""
     found, given = dict[str, Any](), dict[str, str]()
     for key, value in settings.items():
@@ -101,7 +101,7 @@ def current_settings(settings: Mapping[str, Any], say: Say = warn) -> dict[str, 
         if (other := given.setdefault(now, key)) != key:
             raise _both(other if key == now else key, now)
         _, _, name = key.rpartition(".")
-        (found[now],) = current({name: value}, now.rpartition(".")[0], say).values()
+        (found[now],) = current({name: value}, now.rpartition(".")[0], warn).values()
     return found
 
 

@@ -14,7 +14,6 @@ from pydantic.fields import FieldInfo
 
 from sdc.config.build import BuildConfig
 from sdc.config.old_keys import OLD_KEYS, current_key
-from sdc.config.values import words_of
 from sdc.model.errors import ConfigError
 from sdc.version import VERSION
 
@@ -57,7 +56,7 @@ def reference(model: type[BaseModel] = BuildConfig, above: str = "") -> Iterator
     for name, field in model.model_fields.items():
         key = f"{above}{name}"
         sections = list(_sections(field.annotation, key))
-        yield ConfigKey(key, _kind(field.annotation), _default(field), words_of(field))
+        yield ConfigKey(key, _kind(field.annotation), _default(field), " ".join((field.description or "").split()))
         known = set[str]()
         for section, place in sections:
             for inner in reference(section, f"{place}."):

@@ -22,7 +22,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
 from sdc.config.old_keys import current, recorded
 from sdc.model.errors import ConfigError, InputError
@@ -192,11 +191,6 @@ class Section(BaseModel):
         """As digests, stage keys and manifests have it: by the old keys. Options are those of `model_dump`."""
         content: dict[str, Any] = self.model_dump(mode="json", **options)
         return content if self.place is None else recorded(content, self.place)
-
-
-def words_of(field: FieldInfo) -> str:
-    """What a setting is."""
-    return " ".join((field.description or "").split())
 
 
 def _groups(groups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
-import uuid
 from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -23,6 +21,7 @@ from sdc.executor import Input, Result, Unit, never
 from sdc.memory import give_back, resident_bytes
 from sdc.model.errors import ConfigError, CutShortError, SdcError, TemporaryError, many
 from sdc.model.table import Cells, Table
+from sdc.run_format import SCHEMA
 from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts, write_memory_form
 
 MOST_LOSSES = 3
@@ -121,19 +120,14 @@ class DaskExecutor:
         assert isinstance(table, Table)
         folder = self.scratch / table.digest
         # once per table: a search makes hundreds of calls
-        if not folder.exists():
-            unfinished = self.scratch / f"{table.digest}.{uuid.uuid4().hex[:8]}"
+        if not (folder / SCHEMA).exists():
             try:
-                write_memory_form(table, unfinished)
-                with suppress(OSError):  # another run wrote the same
-                    unfinished.rename(folder)
+                write_memory_form(table, folder)
             except OSError as error:
                 raise SdcError(
                     f"scratch folder {self.scratch} cannot be written: {error}; free its disk or name another in the "
                     f"cluster file, {RUN_AGAIN}"
                 ) from error
-            finally:
-                shutil.rmtree(unfinished, ignore_errors=True)
         return str(folder)
 
 

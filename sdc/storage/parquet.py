@@ -356,46 +356,27 @@ def write_memory_form(table: Table, folder: str | Path) -> None:
     _write_schema(folder, table)
 
 
-def open_memory_form(folder: str | Path, digest: str | None = None) -> Table:
-    """Open the table with read-only mapped arrays, once per process until it is written again.
-
-    InputError if the folder is incomplete, an array does not match the schema, or another user owns the folder and may
-    change it. The contents match the table of `digest`, if given.
-    """
-    folder = Path(folder).absolute()
-    # the time of writing is in the key: workers outlive folders
-    try:
-        written = (folder / SCHEMA).stat().st_mtime_ns
-    except OSError:
-        written = 0
-    return _mapped(folder, written, digest)
-
-
 @lru_cache(maxsize=8)
-def _mapped(folder: Path, written: int, digest: str | None) -> Table:
+def open_memory_form(folder: Path, digest: str) -> Table:
+    """Open the table of this digest with read-only mapped arrays, once per process.
+
+    InputError if the folder is incomplete, has another table, or another user may change it.
+    """
     for path in (folder, folder / CODES, folder / COUNTS, folder / SCHEMA):
         require_own(path, "name another scratch")
     recorded = _read_schema(folder)
-    schema = _schema_of(recorded, folder)
-    cells = recorded["cells"]
-    codes = _map(folder / CODES, (cells, len(schema.axes)), np.uint16)
-    least = _map(folder / LEASTS, (cells,), np.int64) if UNKNOWN in recorded else None
-    table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64), _missing(recorded, schema, least))
-    if digest not in (None, table.digest):
-        raise InputError(f"{folder} is not the table {str(digest)[:12]}; write the memory form again")
+    schema, least = _schema_of(recorded, folder), _map(folder / LEASTS) if UNKNOWN in recorded else None
+    table = Table(schema, _map(folder / CODES), _map(folder / COUNTS), _missing(recorded, schema, least))
+    if table.digest != digest:
+        raise InputError(f"{folder} is not the table {digest[:12]}; write the memory form again")
     return table
 
 
-def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:
+def _map(path: Path) -> npt.NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path} cannot be mapped ({error}); write the memory form again") from error
-    if array.shape != shape or array.dtype != dtype:
-        raise InputError(
-            f"{path} has shape {array.shape} of {array.dtype}, its {SCHEMA} says {shape} of {np.dtype(dtype)}; "
-            "write the memory form again"
-        )
     # a plain view: kernels would compile again for the memmap subclass
     view: npt.NDArray[Any] = np.asarray(array)
     return view

@@ -160,13 +160,11 @@ def test_workers_have_the_memory_of_the_config(two_workers: Executor, czech: Tab
 def test_a_full_scratch_folder_is_one_message(unknowing: Callable[[int], DaskExecutor]) -> None:
     """Of a table that no worker has met; and once there is room again, it is counted."""
     executor, table = unknowing(2), dense(schema_of([2, 3]), [1, 2, 3, 4, 5, 6])
-    assert executor.scratch is not None
     with (
         files_no_larger_than(100),
         pytest.raises(SdcError, match=r"scratch folder .* cannot be written: .*; free its disk or name another"),
     ):
         list(executor.run(total_and, table, [1]))
-    assert not [path for path in executor.scratch.iterdir() if path.name.startswith(table.digest)]
     assert list(executor.run(total_and, table, [1])) == [(21, 1)]
 
 

@@ -191,7 +191,7 @@ def test_a_memory_form_that_others_may_change_is_not_opened(name: str, tmp_path:
     path = tmp_path / "form" / name
     path.chmod(path.stat().st_mode | stat.S_IWOTH)
     with pytest.raises(InputError, match="every user may write"):
-        open_memory_form(tmp_path / "form")
+        open_memory_form(tmp_path / "form", czech().digest)
 
 
 # Another user
@@ -247,7 +247,7 @@ def test_another_user_s_memory_form_is_not_opened(tmp_path: Path) -> None:
     for path in (tmp_path / "form").iterdir():
         os.chown(path, NOBODY, NOBODY)
     with pytest.raises(InputError, match="belongs to"):
-        open_memory_form(tmp_path / "form")
+        open_memory_form(tmp_path / "form", czech().digest)
 
 
 def test_a_refusal_is_read_by_nobody_else(
