@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from warnings import warn
@@ -16,56 +17,6 @@ from warnings import warn
 from sdc.version import VERSION
 
 __version__ = VERSION
-__all__ = [
-    "Assessment",
-    "AttributeDisclosure",
-    "CellBounds",
-    "CriticalWidths",
-    "FoundRelease",
-    "Knowledge",
-    "Losses",
-    "MagnitudeTable",
-    "PosteriorLimit",
-    "PublishedFolder",
-    "Release",
-    "ReleasedTable",
-    "Rounded",
-    "Suppressed",
-    "Table",
-    "Watch",
-    "assess",
-    "attack",
-    "cell_bounds",
-    "check",
-    "compare",
-    "criteria",
-    "critical_widths",
-    "decide",
-    "decomposable_models",
-    "enumerate_tables",
-    "explore",
-    "find_release",
-    "fit",
-    "knowledge",
-    "ledger",
-    "magnitude_table",
-    "posterior",
-    "publish",
-    "read_incomplete",
-    "read_table",
-    "read_weights",
-    "redesign",
-    "risk_utility_curve",
-    "round",
-    "run",
-    "sharp_bounds",
-    "super_cell_bounds",
-    "suppress",
-    "synthesize",
-    "uniques",
-    "verify_run",
-    "why",
-]
 _COMMANDS = {
     "bounds": "cell_bounds",
     "enumerate": "enumerate_tables",
@@ -78,7 +29,7 @@ _PACKAGES = {"bounds": "cell_bounds", "publish": "publish", "verify": "verify_ru
 _FORMER = {"Attributes": "AttributeDisclosure"}
 
 if TYPE_CHECKING:
-    from flows.run import run
+    from flows.run import run as run
     from sdc.api import *
     from sdc.api import critical_widths, enumerate_tables, find_release
 
@@ -116,6 +67,12 @@ class _Sdc(ModuleType):
 sys.modules[__name__].__class__ = _Sdc
 
 
+def _stable() -> list[str]:
+    """The stable names: `run`, and those of `sdc.api`."""
+    names = vars(import_module("sdc.api")).items()
+    return sorted(["run", *(name for name, value in names if name[0] != "_" and not isinstance(value, ModuleType))])
+
+
 def _function(name: str) -> Any:
     from sdc.verb import checked
 
@@ -124,15 +81,17 @@ def _function(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Imports what is first asked for, so that `sdc --help` answers at once."""
+    if name == "__all__":
+        return _stable()
     if name in _PACKAGES:
         return import_module(f"sdc.{name}")
-    if (stable := _COMMANDS.get(name, name)) in __all__:
+    if name.startswith("_") or find_spec(f"sdc.{name}"):  # a module that is not imported yet
+        raise AttributeError(f"module 'sdc' has no attribute {name!r}")
+    if (stable := _COMMANDS.get(name, name)) == "run" or stable in _stable():
         return _function(stable)
     if name in _FORMER:
         warn(f"sdc.{name} is called sdc.{_FORMER[name]} now; use that", DeprecationWarning, stacklevel=2)
         return _function(_FORMER[name])
-    if name.startswith("_"):
-        raise AttributeError(f"module 'sdc' has no attribute {name!r}")
     from sdc.verb import OLD_NAMES, old
 
     if name in OLD_NAMES:
@@ -141,4 +100,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*_stable(), "__version__"])
