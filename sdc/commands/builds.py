@@ -27,6 +27,7 @@ from sdc.commands.options import (
     command,
     file_option,
     first_of,
+    report,
     run_path,
     say,
     status_of_release,
@@ -66,12 +67,12 @@ def run(
 
     def show() -> None:
         print_release(release)
-        if "cut" in built.facts:
-            print(f"listed        {built.facts['cut']}")
-        print(f"to publish    {built.to_publish}")
-        print(f"audit report  {built.report}")
-        if "uploaded" in built.facts:
-            print(f"uploaded to   {built.facts['uploaded']}")
+        report(
+            ("listed", built.facts.get("cut")),
+            ("to publish", built.to_publish),
+            ("audit report", built.report),
+            ("uploaded to", built.facts.get("uploaded")),
+        )
 
     return CommandResult(built.facts, show, status_of_release(release))
 
@@ -192,17 +193,14 @@ def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> 
     facts = {"run_folder": str(run_folder), **counted, **listed, **texts}
 
     def show() -> None:
-        print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
-        for line in found.uncertified:
-            print(f"not certified {line}")
-        for line in found.notes:
-            print(f"note          {line}")
-        if found.refutations:
-            print(f"refused       {many(found.refutations, 'refutation')} checked again")
-        if found.known:
-            print(f"known before  {found.known}")
-        if found.bytes:
-            print(f"bytes         {found.bytes}")
+        report(
+            ("at-risk cells", f"{found.at_risk_cells}, certified {found.certified_cells}"),
+            *(("not certified", line) for line in found.uncertified),
+            *(("note", line) for line in found.notes),
+            ("refused", found.refutations and f"{many(found.refutations, 'refutation')} checked again"),
+            ("known before", found.known),
+            ("bytes", found.bytes),
+        )
 
     if not found.verified:
         say(f"sdc: {run_folder} is not verified: {first_of(found.failures)}")
@@ -226,15 +224,12 @@ def _print_status(facts: Mapping[str, Any]) -> None:
         seconds = "" if stage["seconds"] is None else f"{stage['seconds']:.1f}"
         memory = ["" if stage[key] is None else f"{stage[key]} MiB" for key in ("driver_mib", "worker_mib")]
         print(f"{stage['name']:14}{stage['status']:8}{seconds:>9}{memory[0]:>15}{memory[1]:>17}".rstrip())
-    for name in facts["checkpoints"]:
-        print(f"checkpoint    {name} can be continued")
-    if (now := facts["running"]) is not None:
-        work = now["said"] or now["stage"]
-        print(f"running       process {now['pid']} on {now['host']} since {now['since']}: {work}")
+    now = facts["running"]
+    process = now and f"process {now['pid']} on {now['host']} since {now['since']}: {now['said'] or now['stage']}"
+    report(*(("checkpoint", f"{name} can be continued") for name in facts["checkpoints"]), ("running", process))
     for warning in facts["warnings"]:
         print(warning)
-    if facts["error"]:
-        print(f"ended with    {facts['error']}")
+    report(("ended with", facts["error"]))
 
 
 @command(INSPECT)

@@ -369,6 +369,13 @@ def first_of(failures: tuple[str, ...]) -> str:
     return f"{len(failures)} failed: {'; '.join(failures[:MOST_FAILURES])}{more}"
 
 
+def report(*rows: tuple[str, object]) -> None:
+    """Print lines with labels; those without a text are left out."""
+    for label, text in rows:
+        if text:
+            print(f"{label:14}{text}")
+
+
 def say(line: str) -> None:
     """Print a line for the user, to standard error."""
     print(line, file=sys.stderr)

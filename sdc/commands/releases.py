@@ -25,6 +25,7 @@ from sdc.commands.options import (
     file_option,
     named,
     read_input,
+    report,
     say,
     status_of_release,
 )
@@ -71,16 +72,14 @@ def assess(
 
 def _print_assessment(answer: Assessment, facts: dict[str, Any], threshold: int) -> None:
     print(VERDICTS[answer.releasable])
-    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {threshold}")
-    print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
-    if answer.broken is not None:
-        print(f"broken        {answer.broken.text}")
-    if answer.sharpness is not None:
-        print(f"sharp bounds  of the run: {answer.sharpness.text}")
-    if answer.likely is not None:
-        print(f"likely        {answer.likely.text}")
-    for witness in facts["witnesses"]:
-        print(f"witness       count {witness['count']} outer {list(witness['outer'])} {named(witness['cell'])}")
+    report(
+        ("min width", f"{answer.min_width[0]} to {answer.min_width[1]}, required {threshold}"),
+        ("at-risk cells", f"{answer.at_risk_cells}, undecided {answer.undecided_cells}"),
+        ("broken", answer.broken and answer.broken.text),
+        ("sharp bounds", answer.sharpness and f"of the run: {answer.sharpness.text}"),
+        ("likely", answer.likely and answer.likely.text),
+        *(("witness", f"count {w['count']} outer {list(w['outer'])} {named(w['cell'])}") for w in facts["witnesses"]),
+    )
 
 
 @command(INSPECT, *TABLE, "risk.min_width", name="why")
@@ -143,24 +142,24 @@ def why_command(
 
 def _print_reason(facts: dict[str, Any], min_width: int) -> None:
     print(facts["text"])
-    for cell in facts["largest"]:
-        print(f"largest        {cell['text']}")
-    if facts["customer"] is not None:
-        print(f"to a customer  {facts['customer']}")
-    print(f"critical width {facts['critical_width']}, required {min_width}")
-    for what in ("alone", "one_way", "together"):
-        answer = facts[what]
-        print(f"{what:14} {VERDICTS[answer['releasable']]}, min width {list(answer['min_width'])}")
-    if facts["proof"] is not None:
-        print(f"proof          {facts['proof']}")
+    judged = {what: facts[what] for what in ("alone", "one_way", "together")}
+    report(
+        *(("largest", f" {cell['text']}") for cell in facts["largest"]),
+        ("to a customer", facts["customer"] and f" {facts['customer']}"),
+        ("critical width", f" {facts['critical_width']}, required {min_width}"),
+        *((of, f" {VERDICTS[a['releasable']]}, min width {list(a['min_width'])}") for of, a in judged.items()),
+        ("proof", facts["proof"] and f" {facts['proof']}"),
+    )
 
 
 def _print_redesign(proposals: Sequence[dict[str, Any]], of_whole: Sequence[str]) -> None:
     for proposal in proposals:
-        print(f"instead        {'*'.join(proposal['sub_table'])}, {proposal['cells']} cells, {proposal['lost']} fewer")
-        print(f"to be pasted   {proposal['config']}")
-        if "protect" in proposal["config"] and of_whole:
-            print(f"leave out      {', '.join(of_whole)}")
+        name, needs_whole = "*".join(proposal["sub_table"]), "protect" in proposal["config"]
+        report(
+            ("instead", f" {name}, {proposal['cells']} cells, {proposal['lost']} fewer"),
+            ("to be pasted", f" {proposal['config']}"),
+            ("leave out", needs_whole and of_whole and f" {', '.join(of_whole)}"),
+        )
 
 
 @command(BUILD, *TABLE, "release.method", "risk.min_width")
@@ -226,19 +225,16 @@ def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, t
     from sdc.search.reasons import share_of_best
 
     print_release(facts)
-    least, most = found.assessment.min_width
-    print(f"min width     {least} to {most}, required {threshold}")
-    if found.assessment.likely is not None:
-        print(f"likely        {found.assessment.likely.text}")
-    print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
-    for number, one in enumerate(found.candidates):
-        print(f"{'' if number else 'candidates':14}{one.text}")
-    if found.bound is not None:
-        print(f"best          {share_of_best(found.method, found.value, found.bound)}")
-    if found.reason is not None:
-        print(f"reason        {found.reason}")
-    if refused.questions:
-        print(f"refused       {refused.text}")
+    (least, most), likely = found.assessment.min_width, found.assessment.likely
+    report(
+        ("min width", f"{least} to {most}, required {threshold}"),
+        ("likely", likely and likely.text),
+        ("utility", ", ".join(f"{name} {value}" for name, value in facts["utility"].items())),
+        *(("" if number else "candidates", one.text) for number, one in enumerate(found.candidates)),
+        ("best", found.bound is not None and share_of_best(found.method, found.value, found.bound)),
+        ("reason", found.reason),
+        ("refused", refused.questions and refused.text),
+    )
     if found.required is not None:
         _print_required(facts["required"])
 
@@ -264,11 +260,11 @@ def print_release(facts: dict[str, Any]) -> None:
 def _print_required(facts: dict[str, Any]) -> None:
     required, refused = facts["required"], facts["refused"]
     best = "" if facts["is_best"] else "; a better subset may exist"
-    print(f"required      {len(required) - len(refused)} of {len(required)} released{best}")
-    for names in refused:
-        print(f"refused       {'*'.join(names)}")
-    for conflict in facts["conflicts"]:
-        print(f"conflict      {conflict['text']}")
+    report(
+        ("required", f"{len(required) - len(refused)} of {len(required)} released{best}"),
+        *(("refused", "*".join(names)) for names in refused),
+        *(("conflict", conflict["text"]) for conflict in facts["conflicts"]),
+    )
 
 
 def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, refused: Refused) -> dict[str, Any]:

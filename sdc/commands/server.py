@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +22,10 @@ from sdc.commands.options import (
     first_of,
     history_url,
     print_json,
+    report,
     say,
 )
-from sdc.model.errors import ConfigError, InputError, many
+from sdc.model.errors import ConfigError, InputError, RunFolderError, many
 from sdc.model.extras import require_packages
 from sdc.refusal import ERROR
 
@@ -158,12 +160,9 @@ def audit(
     from sdc.record.chain import Chain
     from sdc.server.service.audit import audit as audit_history
 
-    opened = Chain.read(history_url(history))
-    try:
+    with closing(Chain.read(history_url(history))) as opened:
         standard = _standard(history, table, settings)
         found = audit_history(opened, standard)
-    finally:
-        opened.close()
     facts = {
         "history": opened.name,
         "entries": found.entries,
@@ -177,18 +176,17 @@ def audit(
     }
 
     def show() -> None:
-        print(f"entries       {found.entries}, the last with the hash {found.head}")
-        print(f"decisions     {found.decisions}, of which {found.releases} released something")
-        if found.in_part:
-            print(f"suppressed    {many(len(found.in_part), 'sub-table')} with suppressed cells")
-        if standard is not None:
-            criterion = ", ".join(f"{name} {value}" for name, value in standard.criteria.facts.items())
-            print(f"criterion     {criterion}, of {standard.source}")
-        if found.verified:
-            beside = ", with the suppressed tables" if found.in_part else ""
-            print(f"verified      every R(t) satisfies the criterion{beside}")
-        if not found.is_judged:
-            print("not judged    no criterion is given; give the server's config with --table")
+        named = {} if standard is None else standard.criteria.facts
+        criterion = ", ".join(f"{name} {value}" for name, value in named.items())
+        beside = ", with the suppressed tables" if found.in_part else ""
+        report(
+            ("entries", f"{found.entries}, the last with the hash {found.head}"),
+            ("decisions", f"{found.decisions}, of which {found.releases} released something"),
+            ("suppressed", found.in_part and f"{many(len(found.in_part), 'sub-table')} with suppressed cells"),
+            ("criterion", standard and f"{criterion}, of {standard.source}"),
+            ("verified", found.verified and f"every R(t) satisfies the criterion{beside}"),
+            ("not judged", not found.is_judged and "no criterion is given; give the server's config with --table"),
+        )
 
     if found.failures:  # a refusal would print a second document
         say(f"sdc: {opened.name} is not verified: {first_of(found.failures)}")
@@ -203,10 +201,8 @@ def migrate(history: HistoryName) -> CommandResult:
     """
     from sdc.record.chain import Chain
 
-    Chain.migrate(history_url(history))
-    opened = Chain.read(history_url(history))
-    opened.close()
-    return CommandResult({"history": opened.name}, lambda: print(f"{opened.name} is at this version"))
+    name = Chain.migrate(history_url(history))
+    return CommandResult({"history": name}, lambda: print(f"{name} is at this version"))
 
 
 def _standard(history: str, given: str | None, settings: Settings) -> Standard | None:
@@ -244,7 +240,6 @@ def _standard(history: str, given: str | None, settings: Settings) -> Standard |
 
 def _evidence(history: str, table: Table) -> Proof | None:
     """Read the evidence of a server's folder, which is checked like the history; None if there is none."""
-    from sdc.model.errors import InputError, RunFolderError
     from sdc.server.service.prepare import EVIDENCE
     from sdc.storage.certificate import read_certificate
 
@@ -339,11 +334,8 @@ def replay(
     from sdc.server.simulation.replay import input_of, replay_into
 
     source = input_of(table, settings)
-    opened = Chain.read(history_url(history))
-    try:
+    with closing(Chain.read(history_url(history))) as opened:
         facts = replay_into(out, source, rules, opened.entries())
-    finally:
-        opened.close()
 
     def show() -> None:
         for name, one in {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}.items():

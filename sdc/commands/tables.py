@@ -25,6 +25,7 @@ from sdc.commands.options import (
     named,
     read_input,
     read_input_or_incomplete,
+    report,
     require_columns_file,
     say,
     write_columns_file,
@@ -287,55 +288,43 @@ def _print_posterior(facts: dict[str, Any]) -> None:
     from sdc.intruder.chains import written_error, written_r_hat
 
     tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
-    print(f"law           {facts['law']}{', equal to released: it uses only public numbers' if same else ''}")
-    if tables == 1:
-        print("              only one table agrees with the release, so it is known exactly")
-    exact = "exact" if facts["exact"] else "sampled"
-    print(
-        f"engine        {facts['engine']}, {exact}"
-        + (f"; {many(tables, 'feasible table')}" if tables is not None else "")
+    number = "" if tables is None else f"; {many(tables, 'feasible table')}"
+    report(
+        ("law", f"{facts['law']}{', equal to released: it uses only public numbers' if same else ''}"),
+        ("", tables == 1 and "only one table agrees with the release, so it is known exactly"),
+        ("engine", f"{facts['engine']}, {'exact' if facts['exact'] else 'sampled'}{number}"),
     )
     if facts["exact"]:
         uniform = facts["log_probability_if_uniform"]
         alike = "" if uniform is None else f"; {uniform:.4f} if all tables were equally likely"
-        print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}{alike}")
+        report(("true table", f"log probability {facts['log_probability_of_true_table']:.4f}{alike}"))
     else:
-        diagnostics = facts["diagnostics"]
-        print(
-            f"chains        {diagnostics['chains']} of {diagnostics['draws']} draws; "
-            f"R-hat {written_r_hat(diagnostics['r_hat'])}, effective sample size from "
-            f"{diagnostics['effective_sample_size']:.0f}; connectivity {diagnostics['connectivity']}"
+        of = facts["diagnostics"]
+        size = f"effective sample size from {of['effective_sample_size']:.0f}; connectivity {of['connectivity']}"
+        report(
+            ("chains", f"{of['chains']} of {of['draws']} draws; R-hat {written_r_hat(of['r_hat'])}, {size}"),
+            ("errors", written_error(of["error"], of["wanted"])),
         )
-        print(f"errors        {written_error(diagnostics['error'], diagnostics['wanted'])}")
     for model in facts["models"]:
         error = "" if model["standard_error"] is None else f", standard error {model['standard_error']:.4f}"
-        print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
-    identified = facts["identified"]
-    if facts["models"]:
-        print("              each weighted by its prior and its likelihood: see the theory in sdc docs")
-    least = f"{identified['threshold']:g}"
-    print(f"identified    {identified['fraction']:.4f} of the cells: the true count is the most likely, above {least}")
-    print(
-        f"above         {facts['above']['fraction']:.4f} of the cells have a true count with probability above {least}"
-    )
-    bounds = facts["bounds"]
-    print(
-        f"bounds        {bounds['known']} cells have one count left, total width {bounds['total_width']}"
-        f"{'' if bounds['sharp'] else ', from outer bounds'}"
-    )
-    if facts["entropy"] is not None:
-        print(f"entropy       {facts['entropy']:.4f} of the law of the tables")
-    if (losses := facts["losses"]) is not None:
-        claims = losses["claims"]
-        print(
-            f"losses        an intruder's {claims['right']} right and {claims['wrong']} wrong claims cost "
-            f"{losses['disclosure_risk']:.4f} a cell"
-        )
-    held = facts["attribute_disclosure"]
+        report(("model", f"{model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}"))
+    identified, bounds, losses = facts["identified"], facts["bounds"], facts["losses"]
+    least, held, entropy = f"{identified['threshold']:g}", facts["attribute_disclosure"], facts["entropy"]
     share = "all" if held["share"] == 1 else f"at least {held['share']:g}"
-    print(
-        f"groups        {held['above_threshold']} cells have {share} of a released cell, with probability above "
-        f"{least}; {held['certain']} certainly, {held['impossible']} impossible"
+    outer = "" if bounds["sharp"] else ", from outer bounds"
+    cost = losses and "an intruder's {right} right and {wrong} wrong claims cost ".format(**losses["claims"])
+    report(
+        ("", facts["models"] and "each weighted by its prior and its likelihood: see the theory in sdc docs"),
+        ("identified", f"{identified['fraction']:.4f} of the cells: the true count is the most likely, above {least}"),
+        ("above", f"{facts['above']['fraction']:.4f} of the cells have a true count with probability above {least}"),
+        ("bounds", f"{bounds['known']} cells have one count left, total width {bounds['total_width']}{outer}"),
+        ("entropy", entropy is not None and f"{entropy:.4f} of the law of the tables"),
+        ("losses", losses and f"{cost}{losses['disclosure_risk']:.4f} a cell"),
+        (
+            "groups",
+            f"{held['above_threshold']} cells have {share} of a released cell, with probability above {least}; "
+            f"{held['certain']} certainly, {held['impossible']} impossible",
+        ),
     )
     names = "count", "probability", "most likely", "probability", "bounds", "of group", "group", "cell"
     print("{:>9} {:>11} {:>11} {:>11} {:>17} {:>11}  {}  {}".format(*names))
@@ -416,13 +405,14 @@ def _print_fit(facts: dict[str, Any]) -> None:
     print(f"method        {facts['method']}{how}")
     print(f"deviance      {facts['deviance']:.4f}, Pearson {facts['pearson']:.4f}")
     print(f"freedom       {_freedom(facts)}")
-    lost = "; all parameters can be estimated except in:" if _lost(facts) else ""
-    print(f"terms         {len(facts['terms']) or 'too many to list'}{lost}")
-    for term in _lost(facts):
-        name = "*".join(term["sub_table"])
-        print(f"              {name}: {term['estimable']} of {term['parameters']} parameters can be estimated")
-    if facts["facts_not_fitted"]:
-        print(f"not fitted    {facts['facts_not_fitted']} suppressed or rounded tables")
+    lost = [(f"{'*'.join(one['sub_table'])}: {one['estimable']} of {one['parameters']}") for one in _lost(facts)]
+    but = "; all parameters can be estimated except in:" if lost else ""
+    missed = facts["facts_not_fitted"]
+    report(
+        ("terms", f"{len(facts['terms']) or 'too many to list'}{but}"),
+        *(("", f"{one} parameters can be estimated") for one in lost),
+        ("not fitted", missed and f"{missed} suppressed or rounded tables"),
+    )
     print("{:>9} {:>14}  {}".format("count", "fitted", "cell"))
     for row in facts["cells"]:
         print(f"{row['count']:9} {row['fitted']:14.4f}  {named(row['cell'])}")

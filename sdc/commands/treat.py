@@ -319,7 +319,7 @@ def _write_table(out: Path, table: Any) -> None:
 def _write_rows(out: Path, rows: list[dict[str, Any]], number: str = "") -> None:
     """Write rows by names; exact numbers are texts in one column."""
     from sdc.run_format import in_csv
-    from sdc.storage.parquet import write_csv
+    from sdc.storage.parquet import write_columns, write_csv
     from sdc.storage.whole_file import replacing
 
     if out.suffix == ".csv":
@@ -329,24 +329,16 @@ def _write_rows(out: Path, rows: list[dict[str, Any]], number: str = "") -> None
         write_csv(out, {name: ["" if row[name] is None else row[name] for row in texts] for name in rows[0]})
         return
     columns = {name: [Decimal(row[name]) if name == number else row[name] for row in rows] for name in rows[0]}
-    with replacing(out) as temporary:
-        if out.suffix == ".parquet":
-            import pyarrow as pa
-            import pyarrow.parquet as pq
+    if out.suffix == ".parquet":
+        write_columns(out, columns)
+        return
+    from xlsxwriter import Workbook
 
-            pq.write_table(pa.table(columns), temporary)
-            return
-        from xlsxwriter import Workbook
+    from sdc.publish.formats.xlsx import fill
 
-        with Workbook(str(temporary)) as book:
-            sheet = book.add_worksheet()
-            for line, values in enumerate([[*columns], *zip(*columns.values(), strict=True)]):
-                for place, value in enumerate(values):
-                    is_text = isinstance(value, str) or len(str(value)) > MOST_DIGITS
-                    if value is not None:
-                        (sheet.write_string if is_text else sheet.write_number)(
-                            line, place, str(value) if is_text else value
-                        )
+    shown = [[str(one) if len(str(one)) > MOST_DIGITS else one for one in values] for values in columns.values()]
+    with replacing(out) as temporary, Workbook(str(temporary)) as book:
+        fill(book, None, [[*columns], *zip(*shown, strict=True)])
 
 
 def _require_new(out: Path | None, suffixes: tuple[str, ...]) -> None:

@@ -28,10 +28,15 @@ def _utc_now() -> datetime:
 
 
 class Chain:
-    """An open chain, created by `open` or `read`. Several threads can use it."""
+    """An open chain, created by `open` or `read`. Several threads can use it.
+
+    name    the place of its database, without a password
+    called  the noun and name that messages use
+    """
 
     def __init__(self, database: Database, now: Callable[[], datetime], key: bytes = b"") -> None:
         self._database, self._now, self.key = database, now, key
+        self.name, self.called = database.name, database.called
 
     @staticmethod
     def open(
@@ -73,7 +78,8 @@ class Chain:
             chain = Chain(database, now, key)
             if about is not None:
                 chain._make()
-            chain._check()
+            with database.reading() as connection:
+                migrations.check(connection, database.called)
             if about is not None:
                 chain._check_about(about, begins)
             return chain
@@ -82,13 +88,14 @@ class Chain:
             raise
 
     @staticmethod
-    def migrate(url: str) -> None:
-        """Upgrade a chain of an older version; a current one is left unchanged."""
+    def migrate(url: str) -> str:
+        """Upgrade a chain of an older version; a current one is left unchanged. Return its name."""
         Database(url, Use.READ, HISTORY).close()  # checks the URL without creating a file
         database = Database(url, Use.HOLD, HISTORY)
         try:
             with database.writing() as connection:
                 migrations.upgrade(connection)
+            return database.name
         finally:
             database.close()
 
@@ -100,10 +107,6 @@ class Chain:
                 # check again: another server may have created it meanwhile
                 if migrations.is_new(connection):
                     migrations.upgrade(connection)
-
-    def _check(self) -> None:
-        with self._database.reading() as connection:
-            migrations.check(connection, self.called)
 
     def _check_about(self, about: Mapping[str, Any], begins: Mapping[str, Any]) -> None:
         if not self.head():
@@ -117,16 +120,6 @@ class Chain:
             raise ChainError(
                 f"{self.called} is of another {differing[0]}: {there}; name the history of this one, or a new one"
             )
-
-    @property
-    def name(self) -> str:
-        """The place of the database, without a password."""
-        return self._database.name
-
-    @property
-    def called(self) -> str:
-        """The noun and name that messages use."""
-        return self._database.called
 
     @property
     def about(self) -> dict[str, Any]:
@@ -155,20 +148,18 @@ class Chain:
         after: int = 0,
         *,
         kinds: Collection[str] = (),
-        who: str | None = None,
         subject: str | None = None,
         limit: int | None = None,
-        newest_first: bool = False,
     ) -> list[Entry]:
-        """The entries after number `after`, oldest first by default, filtered by kind, user and subject."""
+        """The entries after number `after`, oldest first, filtered by kind and subject."""
         column = _ENTRIES.c
-        query = sa.select(_ENTRIES).where(column.seq > after).limit(limit)
+        query = sa.select(_ENTRIES).where(column.seq > after).order_by(column.seq).limit(limit)
         if kinds:
             query = query.where(column.kind.in_(sorted(kinds)))
-        for one, wanted in (column.who, who), (column.subject, subject):
-            query = query if wanted is None else query.where(one == wanted)
+        if subject is not None:
+            query = query.where(column.subject == subject)
         with self._database.reading() as connection:
-            return self._read(connection, query.order_by(column.seq.desc() if newest_first else column.seq))
+            return self._read(connection, query)
 
     def _read(self, connection: sa.Connection, query: sa.Select[Any]) -> list[Entry]:
         return [self._entry(*row) for row in connection.execute(query)]

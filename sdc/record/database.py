@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import NoReturn
 
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
@@ -196,16 +195,13 @@ class _SqliteFile:
                 os.close(os.open(self._path, os.O_RDONLY | os.O_CREAT, 0o600))
             self._inode = self._path.stat().st_ino
         except OSError as error:
-            self._refuse(error)
+            self.release()
+            raise ChainUnavailableError(
+                f"{self._called} cannot be opened: {error.strerror}; let this user write it, or name another"
+            ) from error
         except ChainError:
             self.release()
             raise
-
-    def _refuse(self, error: OSError) -> NoReturn:
-        self.release()
-        raise ChainUnavailableError(
-            f"{self._called} cannot be opened: {error.strerror}; let this user write it, or name another"
-        ) from error
 
     def _check_kind(self) -> None:
         if self._use is Use.READ and not self._path.exists():

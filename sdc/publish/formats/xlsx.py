@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,7 +20,7 @@ from sdc.run_format import SHEETS, WITHHELD_STATUS, cross_sheet
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
 
-Row: TypeAlias = Sequence[str | int | None]
+Row: TypeAlias = Sequence[str | int | Decimal | None]
 
 # limits of an Excel sheet
 MAX_ROWS, MAX_COLUMNS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 1 << 14, 32767, 10**15, 31
@@ -45,26 +46,27 @@ def _written(tables: Sequence[CountTable]) -> Pieces:
     with TemporaryFile() as file:
         book = Workbook(file, {"constant_memory": True, "use_zip64": True})
         book.set_properties({"created": MADE})
-        _fill(book, CONTENTS, _contents(tables))
+        fill(book, CONTENTS, _contents(tables))
         for table in tables:
-            _fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
+            fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
             if crossed := _cross_name(table):
-                _fill(book, crossed, _crossed(table))
+                fill(book, crossed, _crossed(table))
         variables = {v.name: v for table in tables for v in table.variables}
-        _fill(book, DICTIONARY, dictionary_rows(variables.values()))
+        fill(book, DICTIONARY, dictionary_rows(variables.values()))
         book.close()
         file.seek(0)
         yield from iter(partial(file.read, 1 << 20), b"")
 
 
-def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> None:
+def fill(book: Workbook, name: str | None, rows: Iterable[Row]) -> None:
+    """Write rows to a new sheet: texts as texts, whatever they look like, and numbers."""
     sheet = book.add_worksheet(name)
     for number, row in enumerate(rows):
         for place, value in enumerate(row):
-            if isinstance(value, int):
-                sheet.write_number(number, place, value)
-            elif value is not None:
+            if isinstance(value, str):
                 sheet.write_string(number, place, value)
+            elif value is not None:
+                sheet.write_number(number, place, value)
 
 
 def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
