@@ -22,6 +22,7 @@ from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.settings import KubernetesSettings, SlurmSettings, walltime_seconds
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError, NoWorkersError
+from sdc.model.extras import require_packages
 from sdc.refusal import as_command
 from sdc.storage.scratch import own_scratch
 
@@ -254,43 +255,31 @@ def slurm_library() -> ModuleType:
 
 
 def manifest(settings: KubernetesSettings) -> dict[str, Any]:
-    """Return the DaskCluster resource: scheduler, service, and workers with the claim mounted as scratch folder."""
-    memory = size_in_bytes(settings.memory_per_worker)
-    worker_args = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1", "--memory-limit", str(memory)]
-    worker_args += ["--local-directory", "/tmp", "--death-timeout", "120", *NO_HTTP]
+    """Return the DaskCluster resource: the operator's, with our commands, and the claim mounted as scratch folder."""
+    from dask_kubernetes.operator import make_cluster_spec
+
+    memory, env = size_in_bytes(settings.memory_per_worker), {**WORKER_ENV, **settings.env}  # the file's own override
+    resource: dict[str, Any] = make_cluster_spec(settings.name, settings.image, settings.fewest, env=env)
+    pods = [resource["spec"][who]["spec"] for who in ("worker", "scheduler")]
+    for pod in pods:
+        pod["securityContext"] = {"runAsNonRoot": True}
+        if settings.service_account is not None:
+            pod["serviceAccountName"] = settings.service_account
+        if settings.image_pull_secrets:
+            pod["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
+    (worker,), (scheduler,) = (pod["containers"] for pod in pods)
+    for container, unused in (worker, ["ports"]), (scheduler, ["resources", "livenessProbe"]):
+        for key in unused:
+            del container[key]
+    scheduler["args"] = ["dask", "scheduler", "--host", "0.0.0.0", "--no-dashboard"]
+    worker["args"] = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1"]
+    worker["args"] += ["--memory-limit", str(memory), "--local-directory", "/tmp", "--death-timeout", "120", *NO_HTTP]
     size = {"cpu": settings.cpu_per_worker, "memory": str(memory + NANNY_BYTES)}
-    worker = {
-        **_container("worker", settings, worker_args),
-        "resources": {"requests": size, "limits": {**size}},  # equal, so that workers get what they are promised
-        "volumeMounts": [{"name": "scratch", "mountPath": str(settings.scratch)}],
-    }
-    claim = {"name": "scratch", "persistentVolumeClaim": {"claimName": settings.volume_claim}}
-    ports = [
-        {"name": "tcp-comm", "containerPort": 8786, "protocol": "TCP"},
-        {"name": "http-dashboard", "containerPort": 8787, "protocol": "TCP"},
-    ]
-    scheduler = {
-        **_container("scheduler", settings, ["dask", "scheduler", "--host", "0.0.0.0", "--no-dashboard"]),
-        "ports": ports,
-        "readinessProbe": {"httpGet": {"port": "http-dashboard", "path": "/health"}, "periodSeconds": 5},
-    }
-    service = {
-        "type": "ClusterIP",
-        "selector": {"dask.org/cluster-name": settings.name, "dask.org/component": "scheduler"},
-        "ports": [
-            {"name": port["name"], "protocol": "TCP", "port": port["containerPort"], "targetPort": port["name"]}
-            for port in ports
-        ],
-    }
-    return {
-        "apiVersion": "kubernetes.dask.org/v1",
-        "kind": "DaskCluster",
-        "metadata": {"name": settings.name},
-        "spec": {
-            "worker": {"replicas": settings.fewest, "spec": {**_pod(settings, worker), "volumes": [claim]}},
-            "scheduler": {"spec": _pod(settings, scheduler), "service": service},
-        },
-    }
+    worker["resources"] = {"requests": size, "limits": {**size}}  # equal, so that workers get what they are promised
+    worker["volumeMounts"] = [{"name": "scratch", "mountPath": str(settings.scratch)}]
+    claim = {"claimName": settings.volume_claim}
+    pods[0]["volumes"] = [{"name": "scratch", "persistentVolumeClaim": claim}]
+    return resource
 
 
 def autoscaler(settings: KubernetesSettings) -> dict[str, Any]:
@@ -301,26 +290,6 @@ def autoscaler(settings: KubernetesSettings) -> dict[str, Any]:
         "kind": "DaskAutoscaler",
         "metadata": {"name": settings.name},
         "spec": scale,
-    }
-
-
-def _pod(settings: KubernetesSettings, container: dict[str, Any]) -> dict[str, Any]:
-    pod: dict[str, Any] = {"containers": [container], "securityContext": {"runAsNonRoot": True}}
-    if settings.service_account is not None:
-        pod["serviceAccountName"] = settings.service_account
-    if settings.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
-    return pod
-
-
-def _container(name: str, settings: KubernetesSettings, args: list[str]) -> dict[str, Any]:
-    # the file's own come last and may override
-    env = {**WORKER_ENV, **settings.env}
-    return {
-        "name": name,
-        "image": settings.image,
-        "args": args,
-        "env": [{"name": variable, "value": value} for variable, value in env.items()],
     }
 
 
@@ -335,8 +304,10 @@ def submitted(path: Path) -> str:
     from sdc.execution.cluster import KINDS, read_cluster  # imports this module
 
     settings = read_cluster(path)
-    if (write := KINDS[settings.kind].submitted) is not None:
-        return write(settings)
+    kind = KINDS[settings.kind]
+    if kind.submitted is not None:
+        require_packages(f"kind = {kind.name}", *kind.packages)
+        return kind.submitted(settings)
     kinds = " or ".join(one.name for one in KINDS.values() if one.submitted)
     raise ConfigError(f"{path}: a cluster of kind {settings.kind} submits nothing; name one of kind {kinds}")
 
