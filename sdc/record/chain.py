@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,12 +15,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from sdc.canonical import canonical
-from sdc.record import migrations
+from sdc.record import tables
 from sdc.record.database import ChainError, Database, Use
 from sdc.record.entry import FIRST, OPENED, Entry
+from sdc.record.tables import TABLE
 
 HISTORY = "history"  # the noun for a server's chain in messages
-_ENTRIES = sa.table("entries", *map(sa.column, ("seq", "kind", "at", "who", "subject", "body", "previous", "hash")))
 
 
 def _utc_now() -> datetime:
@@ -78,8 +78,7 @@ class Chain:
             chain = Chain(database, now, key)
             if about is not None:
                 chain._make()
-            with database.reading() as connection:
-                migrations.check(connection, database.called)
+            chain._check()
             if about is not None:
                 chain._check_about(about, begins)
             return chain
@@ -89,24 +88,25 @@ class Chain:
 
     @staticmethod
     def migrate(url: str) -> str:
-        """Upgrade a chain of an older version; a current one is left unchanged. Return its name."""
+        """Make the tables of an empty database; a chain of this version is left unchanged. Return its name."""
         Database(url, Use.READ, HISTORY).close()  # checks the URL without creating a file
-        database = Database(url, Use.HOLD, HISTORY)
-        try:
-            with database.writing() as connection:
-                migrations.upgrade(connection)
-            return database.name
-        finally:
-            database.close()
+        with closing(Chain(Database(url, Use.HOLD, HISTORY), _utc_now)) as chain:
+            chain._make()
+            chain._check()
+            return chain.name
 
     def _make(self) -> None:
         with self._database.reading() as connection:
-            is_new = migrations.is_new(connection)
+            is_new = tables.is_new(connection)
         if is_new:
             with self._database.writing() as connection:
                 # check again: another server may have created it meanwhile
-                if migrations.is_new(connection):
-                    migrations.upgrade(connection)
+                if tables.is_new(connection):
+                    tables.create(connection)
+
+    def _check(self) -> None:
+        with self._database.reading() as connection:
+            tables.check(connection, self.called)
 
     def _check_about(self, about: Mapping[str, Any], begins: Mapping[str, Any]) -> None:
         if not self.head():
@@ -141,7 +141,7 @@ class Chain:
     def head(self) -> int:
         """The number of the last entry, 0 for an empty chain."""
         with self._database.reading() as connection:
-            return connection.execute(sa.select(sa.func.max(_ENTRIES.c.seq))).scalar() or 0
+            return connection.execute(sa.select(sa.func.max(TABLE.c.seq))).scalar() or 0
 
     def entries(
         self,
@@ -152,8 +152,8 @@ class Chain:
         limit: int | None = None,
     ) -> list[Entry]:
         """The entries after number `after`, oldest first, filtered by kind and subject."""
-        column = _ENTRIES.c
-        query = sa.select(_ENTRIES).where(column.seq > after).order_by(column.seq).limit(limit)
+        column = TABLE.c
+        query = sa.select(TABLE).where(column.seq > after).order_by(column.seq).limit(limit)
         if kinds:
             query = query.where(column.kind.in_(sorted(kinds)))
         if subject is not None:
@@ -200,14 +200,14 @@ class Turn:
         self._chain, self._connection = chain, connection
         self._failed: ChainError | None = None
         self._rows = list[dict[str, Any]]()  # appended, not yet sent
-        column = _ENTRIES.c
+        column = TABLE.c
         last = connection.execute(sa.select(column.seq, column.hash).order_by(column.seq.desc()).limit(1)).first()
         self.last: tuple[int, str] = (last.seq, last.hash) if last else (0, FIRST)
 
     def entries(self, after: int) -> list[Entry]:
         """The entries after number `after`, including those of this turn."""
         self.write()
-        query = sa.select(_ENTRIES).where(_ENTRIES.c.seq > after).order_by(_ENTRIES.c.seq)
+        query = sa.select(TABLE).where(TABLE.c.seq > after).order_by(TABLE.c.seq)
         with self._reached():
             return self._chain._read(self._connection, query)
 
@@ -234,7 +234,7 @@ class Turn:
         self._check()
         if self._rows:
             with self._reached():
-                self._connection.execute(sa.insert(_ENTRIES), self._rows)
+                self._connection.execute(sa.insert(TABLE), self._rows)
             self._rows = []
 
     def _check(self) -> None:

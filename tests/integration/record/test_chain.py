@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import sys
@@ -299,31 +298,6 @@ def test_migrations_are_what_this_version_knows(history: Chain, history_url: str
         for opened in (lambda: Chain.open(history_url, ABOUT)), (lambda: Chain.read(history_url)):
             with pytest.raises(ChainError, match=message):
                 opened()
-
-
-def test_a_migration_that_is_missing_is_asked_for(
-    history: Chain, history_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from sdc.record import migrations
-
-    history.close()
-    newer = tmp_path / "newer 100%"
-    shutil.copytree(Path(migrations.__file__).parent, newer)
-    (newer / "versions" / "v0003.py").write_text(
-        "revision, down_revision = '0003', '0002'\ndef upgrade():\n"
-        "    from alembic import op\n    op.create_index('entries_at', 'entries', ['at'])\n"
-    )
-    monkeypatch.setattr(migrations, "__file__", str(newer / "__init__.py"))
-    with pytest.raises(
-        ChainError, match="lacks the migration 0003; stop its servers, make a copy, and run `sdc migrate`"
-    ):
-        Chain.open(history_url, ABOUT)
-    for _ in range(2):
-        Chain.migrate(history_url)
-        Chain.open(history_url, ABOUT).close()
-    monkeypatch.undo()
-    with pytest.raises(ChainError, match=r"newer version of sdc .*migration 0003, the newest known here is 0002"):
-        Chain.open(history_url, ABOUT)
 
 
 def test_what_was_migrated_and_not_begun_is_begun(history_url: str) -> None:

@@ -16,7 +16,6 @@ from sdc.handbook import pages
 from sdc.model import subtable as st
 from sdc.model.table import Table
 from sdc.record.chain import Chain
-from sdc.record.database import ChainError
 from sdc.record.entry import Entry
 from sdc.server.service.history import FRONTIERS, HistoryProjection
 from sdc.server.simulation.replay import recorded
@@ -129,17 +128,3 @@ def test_what_the_handbook_asks_of_them_is_answered(served: str) -> None:
     with asking(served) as ask:
         for statement in asked:
             assert ask(statement), statement
-
-
-def test_the_history_of_an_older_version_gets_them_and_keeps_its_entries(served: str) -> None:
-    entries = entries_of(served)
-    with asking(served) as ask:
-        before = [ask(f"SELECT * FROM history_{name} ORDER BY 1, 2, 3") for name in VIEWS]
-        for name in VIEWS:
-            ask(f"DROP VIEW history_{name}")
-        ask("UPDATE alembic_version SET version_num = '0001'")
-        with pytest.raises(ChainError, match=r"lacks the migration 0002; .*run `sdc migrate` on it"):
-            Chain.read(served)
-        Chain.migrate(served)
-        assert entries_of(served) == entries
-        assert [ask(f"SELECT * FROM history_{name} ORDER BY 1, 2, 3") for name in VIEWS] == before
