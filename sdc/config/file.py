@@ -61,7 +61,6 @@ def configured(content: Any, path: Path, settings: Settings = NOTHING_SET) -> Bu
     """A config from its content with settings on top; ConfigError as `validated`, which names the file for its own."""
     if isinstance(content, dict):
         # before it is validated, so that a fault in the file does not matter where something else is set
-        settings = current_settings(settings)
         content = with_settings(_current(BuildConfig, content, path), settings)
     return validated(BuildConfig, content, path, settings=settings)
 
@@ -299,15 +298,13 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
 
 
 def _place(listed: Iterable[str], keys: Sequence[str]) -> str:
-    """The place among the listed keys of a model: without places in lists, with `NAME` for a name the user chose."""
+    """The place among the listed keys of a model: `NAME` stands for what the user chose, others are passed over."""
     place = ""
     for key in keys:
         if (inner := f"{place}.{key}".lstrip(".")) in listed:
             place = inner
         elif any(one.startswith(f"{place}.{NAME}.") for one in listed):
             place = f"{place}.{NAME}"
-        elif not key.isdecimal():
-            break
     return place
 
 

@@ -32,6 +32,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Cells, Codes, Counts, MissingCounts, Table, partition_edges
 from sdc.paths import require_own
 from sdc.run_format import COUNT, LEAST, PART, PARTS, SCHEMA, TABLE_FORMAT, UNKNOWN, variable_columns
+from sdc.storage.run_folder import read_format
 from sdc.storage.whole_file import replacing
 
 CODES, COUNTS, LEASTS = "codes.npy", "counts.npy", "least.npy"
@@ -322,20 +323,10 @@ def _write_schema(folder: Path, table: Table, **more: Any) -> None:
 
 
 def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
-    """Read the schema; InputError if it is missing, unreadable or lacks a key."""
-    path = folder / SCHEMA
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found = content["format"]
-        lacking = [key for key in ("variables", "cells", "total", "digest", *more) if key not in content]
-    except FileNotFoundError as error:
-        raise InputError(f"{folder} has no {SCHEMA}: the table is missing or incomplete; write it again") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); write the table again") from error
-    if found != TABLE_FORMAT:
-        raise InputError(f"{path} has the format {found}, this version reads {TABLE_FORMAT}; run the build again")
-    if lacking:
-        raise InputError(f"{path} lacks {', '.join(lacking)}; write the table again")
+    """Read the schema; InputError if it lacks a key, RunFolderError as `read_format`."""
+    content = read_format(folder / SCHEMA, TABLE_FORMAT, "the table is missing or incomplete")
+    if lacking := [key for key in ("variables", "cells", "total", "digest", *more) if key not in content]:
+        raise InputError(f"{folder / SCHEMA} lacks {', '.join(lacking)}; write the table again")
     return content
 
 
