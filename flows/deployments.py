@@ -7,15 +7,25 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from uuid import UUID
 from zoneinfo import available_timezones
 
 import typer
 import yaml
+from prefect.blocks.webhook import Webhook
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.events.actions import CallWebhook
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.exceptions import ObjectAlreadyExists
+from prefect.settings import get_current_settings
+from prefect.workers.process import ProcessWorker
 from pydantic import AfterValidator, Field, StrictBool, ValidationError
 
+from flows.absence import refusals_of_the_server, require_server
 from sdc.config.file import load_yaml, validated
 from sdc.config.values import Positive, Section, Text, Workers
 from sdc.execution import LOOPBACK
@@ -26,10 +36,6 @@ from sdc.refusal import as_command
 from sdc.stages.build import open_build
 from sdc.stages.release import check_upload
 from sdc.stages.table import check_before
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-    from prefect.events.schemas.automations import AutomationCore
 
 FAILED, LATE = ("Failed", "Crashed", "TimedOut"), ("Late", "AwaitingConcurrencySlot")
 """State names: a run that has not started is late, or waits for another run of its deployment."""
@@ -75,8 +81,6 @@ def register_alerts(client: SyncPrefectClient, alerts: Alerts | None, deployment
 
 def _block(name: str, webhook: str) -> UUID:
     """Create or replace the server's webhook block."""
-    from prefect.blocks.webhook import Webhook
-
     content: dict[str, Any] = {"url": webhook, "headers": {"Content-Type": "application/json"}}
     saved: Any = Webhook(**content).save(name, overwrite=True)
     return UUID(str(saved))
@@ -84,9 +88,6 @@ def _block(name: str, webhook: str) -> UUID:
 
 def _automation(name: str, block: UUID, deployment: UUID) -> AutomationCore:
     """Alert once for each run and state, and once a day while it stays."""
-    from prefect.events.actions import CallWebhook
-    from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
-
     related = {"prefect.resource.role": "deployment", "prefect.resource.id": f"prefect.deployment.{deployment}"}
     trigger: dict[str, Any] = {
         "posture": Posture.Reactive,
@@ -106,8 +107,6 @@ DEPLOY_SECONDS = 300
 
 
 def _cron(value: str) -> str:
-    from prefect.client.schemas.schedules import CronSchedule
-
     try:
         return CronSchedule(cron=value).cron
     except ValidationError as error:
@@ -233,10 +232,6 @@ def register(path: Path) -> list[Deployment]:
     SdcError if there is no server, or it refuses.
     """
     file, deployments = read_deployments(path)
-    from prefect.client.orchestration import get_client
-
-    from flows.absence import refusals_of_the_server
-
     _make_pools(file.work_pools)
     # by Prefect's own command in its own process
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
@@ -255,14 +250,6 @@ def register(path: Path) -> list[Deployment]:
 
 
 def _make_pools(pools: tuple[WorkPool, ...]) -> None:
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
-    from prefect.exceptions import ObjectAlreadyExists
-    from prefect.settings import get_current_settings
-    from prefect.workers.process import ProcessWorker
-
-    from flows.absence import require_server
-
     if get_current_settings().api.url is None:
         raise ConfigError(
             "PREFECT_API_URL is not set: an embedded server runs no schedules; start one with `prefect server start` "

@@ -83,10 +83,10 @@ def __getattr__(name: str) -> Any:
     """Imports what is first asked for, so that `sdc --help` answers at once."""
     if name == "__all__":
         return _stable()
-    if name in _PACKAGES:
-        return import_module(f"sdc.{name}")
-    if name.startswith("_") or find_spec(f"sdc.{name}"):  # a module that is not imported yet
+    if name.startswith("_"):
         raise AttributeError(f"module 'sdc' has no attribute {name!r}")
+    if find_spec(f"sdc.{name}"):  # a module that is not imported yet
+        return import_module(f"sdc.{name}")
     if (stable := _COMMANDS.get(name, name)) == "run" or stable in _stable():
         return _function(stable)
     if name in _FORMER:

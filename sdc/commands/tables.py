@@ -217,22 +217,11 @@ def posterior_command(
     priors = _numbers_by_name(prior or [])
     features = [MODEL] * any(map(is_model, [law, *priors]))
     source = read_input(path, settings, "posterior", *features, named={"--release": release})
-    data, small = source.table, source.small_count
-    how = source.config.posterior or PosteriorConfig()
+    data, known, how = source.table, source.public(release), source.config.posterior or PosteriorConfig()
     with executor_of(source) as executor:
-        found = api.posterior(
-            data,
-            source.public(release),
-            law=law,
-            alpha=alpha,
-            priors=priors,
-            cells=cells,
-            small_count=small,
-            share=how.share,
-            executor=executor,
-            **how.sampling,
-        )
-        bounded = api.cell_bounds(data, source.public(release), cells=cells, small_count=small, executor=executor)
+        of: dict[str, Any] = {"cells": cells, "small_count": source.small_count, "executor": executor}
+        found = api.posterior(data, known, law=law, alpha=alpha, priors=priors, share=how.share, **how.sampling, **of)
+        bounded = api.cell_bounds(data, known, **of)
     facts = posterior_facts(found, bounded, data.schema, how.threshold, source.losses)
     return CommandResult(facts, lambda: _print_posterior(facts))
 

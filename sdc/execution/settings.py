@@ -8,9 +8,9 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, StrictBool, ValidationInfo, model_validator
 
-from sdc.config.values import Memory, Seconds, Text, Workers, size_in_bytes
+from sdc.config.values import Memory, Seconds, Section, Text, Workers, size_in_bytes
 
 MIN_WALLTIME = 300  # seconds
 
@@ -63,11 +63,7 @@ SCRATCH = "a folder that exists and that every worker sees and can write, under 
 TIMEOUT = "how many seconds to wait for the first worker, more than 0"
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class AdaptiveSettings(_Settings):
+class AdaptiveSettings(Section):
     """Workers come and go with the work, between two numbers."""
 
     minimum: Annotated[Workers, Field(description="the least number of workers, from 1 to 1024")]
@@ -80,7 +76,7 @@ class AdaptiveSettings(_Settings):
         return self
 
 
-class Started(_Settings):
+class Started(Section):
     """A cluster that a build starts and ends, with a fixed or adaptive number of workers."""
 
     workers: Annotated[Workers | None, Field(description=WORKERS)] = None
@@ -164,11 +160,13 @@ class KubernetesSettings(Started):
     namespace: Annotated[Text | None, Field(description="the namespace, default that of the kube config")] = None
     service_account: Annotated[Text | None, Field(description="the account that pods run under")] = None
     image_pull_secrets: Annotated[tuple[Text, ...], Field(description="a list of names of secrets")] = ()
-    env: Annotated[dict[Text, Text], Field(description="environment variables of the pods, values in quotes")] = {}
+    env: dict[Text, Text] = Field(
+        default_factory=dict, description="environment variables of the pods, values in quotes"
+    )
     timeout_seconds: Annotated[Seconds, Field(description=TIMEOUT)] = 600.0
 
 
-class TlsSettings(_Settings):
+class TlsSettings(Section):
     """TLS files of scheduler and client; Dask requires certificates of both sides."""
 
     ca_file: Annotated[
@@ -178,7 +176,7 @@ class TlsSettings(_Settings):
     key: Annotated[RelativePath, Field(description="the key of that certificate, PEM, not encrypted")]
 
 
-class AddressSettings(_Settings):
+class AddressSettings(Section):
     """A running scheduler."""
 
     kind: Literal["address"]

@@ -151,9 +151,9 @@ def keeping(checkpoint: Checkpoint) -> OnPart:
 
 def checkpoint_of(source: ResolvedInput, known: Knowledge, cells: Codes, seconds: float, say: Say) -> Checkpoint:
     """Open the checkpoint, named by all inputs; a table without a config or run has none."""
-    folder = source.folder
-    if folder is None:
+    if source.build is None:
         return NO_CHECKPOINT
+    folder = source.build.folder
     # with the results of a run
     shown = {name: one.output for name, one in folder.records().items()} if source.released is not None else {}
     cells_digest = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()

@@ -14,7 +14,7 @@ from sdc.config.features import BEFORE, FORBID, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.old_keys import current_settings
 from sdc.config.release import PatternLike
-from sdc.data.reading import TableLike, count_records, table_of, zeros_of
+from sdc.data.reading import TableLike, table_of, zeros_of
 from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
@@ -33,7 +33,6 @@ from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.protect.release import rounded_beside
 from sdc.protect.summary import Suppression
-from sdc.public.incomplete import count_missing
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
@@ -305,11 +304,6 @@ class ResolvedInput:
         return None if by is None else (self._made.assessed(small_count)[1], by)
 
     @property
-    def folder(self) -> RunFolder | None:
-        """The run folder of the run or config; None for a plain table."""
-        return None if self.build is None else self.build.folder
-
-    @property
     def _made(self) -> StageOutputs:
         assert self.build is not None
         return self.build.made
@@ -345,9 +339,9 @@ def _of_table(path: str, settings: Settings, executor: Executor, named: Patterns
     config.require(*features)
     config.require_used(settings)
     _require_named(build, settings, named)
-    source = open_source(path, config.table.expect, config.table.ignore)  # messages name the path as it was given
-    missing = config.table.missing_counts
-    counted = count_missing(source, config.table) if missing else count_records(source, config.table, executor)
+    # messages name the path as it was given
+    vars(build)["source"] = open_source(path, config.table.expect, config.table.ignore)
+    counted = build.counted(executor)
     return ResolvedInput(path, counted.table, build.known_of(counted), config, settings, weights=counted.weights)
 
 
@@ -387,14 +381,13 @@ def _of_run(path: Path, settings: Settings, *features: str) -> ResolvedInput:
     build.config.require(*features)
     made, stages = build.made, {TABLE, SEARCH} & build.folder.records().keys()
     require_recorded(build.folder, *stages)
-    own = ResolvedInput(str(path), made.table, made.known, build.config, settings, build)
-    if build.config.table.weight is not None:
-        own = replace(own, weights=made.weights)
+    weights = None if build.config.table.weight is None else made.weights
+    own = ResolvedInput(str(path), made.table, made.known, build.config, settings, build, weights=weights)
     if SEARCH not in stages:
         return own
-    found, tables = made.found, made.found.suppressed_tables
-    own = replace(own, known=made.beside, released=found.release, suppressed_tables=tables)
-    return replace(own, suppressed=found.suppressed)
+    found = made.found
+    own = replace(own, known=made.beside, released=found.release, suppressed=found.suppressed)
+    return replace(own, suppressed_tables=found.suppressed_tables)
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:

@@ -151,13 +151,8 @@ class _Watch:
         self._allowed, self._limit = seconds, self._begun + seconds
 
     def _end(self, stage: str, seconds: float) -> None:
-        self._found[stage] = self._cut if self._is_ending else Tried(seconds)
+        self._found[stage] = Tried(self._allowed, self._left) if self._is_ending else Tried(seconds)
         self._is_ending, self._limit = False, inf
-
-    @property
-    def _cut(self) -> Tried:
-        """A search that was ended."""
-        return Tried(self._allowed, self._left)
 
     def _outlook(self, seconds: float) -> None:
         if not self._is_ending:
@@ -165,7 +160,7 @@ class _Watch:
 
     def _refuse(self, text: str) -> None:
         if self._is_ending:  # nothing was proven by then, which more time may change
-            self._found[self._stage] = self._cut
+            self._found[self._stage] = Tried(self._allowed, self._left)
         else:
             self._found.setdefault(self._stage, Tried(time.monotonic() - self._begun, None))
             self._refused = text
@@ -173,9 +168,6 @@ class _Watch:
 
     def _finish(self) -> None:
         self._is_over = True
-
-    def _note(self, text: str) -> None:
-        self._say(text)
 
 
 class _Outlooks(logging.Handler):
@@ -206,7 +198,7 @@ def _run(build: Build, parent: Connection) -> None:
         if record.name == names.TABLE:
             # kernels that a machine compiles once are not part of later stages
             limit, schema = build.criteria.get(PosteriorLimit), build.made.table.schema
-            warm_first(config.release.method, limit, schema, lambda text: parent.send(("note", text)))
+            warm_first(config.release.method, limit, schema, lambda text: parent.send(("say", text)))
         return record
 
     stages = [stage for stage in stages_of(config) if stage.name != names.RELEASE]
