@@ -14,6 +14,7 @@ import pytest
 from xdist.remote import Producer
 
 from sdc.config.build import ExecutionConfig
+from sdc.data.reader import READER
 from sdc.data.reading import read_table
 from sdc.executor import Executor
 from sdc.model.table import Table
@@ -21,6 +22,7 @@ from sdc.storage import run_folder
 from tests.helpers.console import Console
 from tests.helpers.kept import cache_folder
 from tests.helpers.processes import Together, processes
+from tests.helpers.reading import BY_CHILDREN, each_here
 from tests.profiles import register_profiles, scale_examples
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +109,15 @@ def deselect_slow(items: list[pytest.Item], config: pytest.Config) -> None:
 def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What commands file of refusals goes with the tests."""
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reads_here(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No child of this process reads but where `BY_CHILDREN` says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.path.relative_to(ROOT).as_posix().startswith(BY_CHILDREN):
+            patch.setattr(READER, "each", each_here)
+        yield
 
 
 @pytest.fixture(scope="session")

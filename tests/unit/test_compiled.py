@@ -214,22 +214,20 @@ def test_without_a_place_kernels_work_and_one_sentence_says_so(tmp_path: Path, m
     assert re.search(said, done.stdout)
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "no file"])
-def test_code_that_cannot_be_read_is_compiled_anew(
-    damage: str, compiled_by: Callable[..., list[int]], tmp_path: Path
-) -> None:
+def test_code_that_cannot_be_read_is_compiled_anew(compiled_by: Callable[..., list[int]], tmp_path: Path) -> None:
     assert compiled_by(CODE) == [1]
-    data = [*(tmp_path / "kept").rglob("*.nbc")]
-    assert data
-    for path in data:
-        if damage == "cut":
-            path.write_bytes(path.read_bytes()[:100])
-        else:
-            path.unlink()
-        if damage == "no file":
-            path.mkdir()  # nor can it be written
-    assert compiled_by(CODE) == [1]
-    assert compiled_by(CODE) == [1 if damage == "no file" else 0]
+    for damage in ("cut", "gone", "no file"):
+        data = [*(tmp_path / "kept").rglob("*.nbc")]
+        assert data
+        for path in data:
+            if damage == "cut":
+                path.write_bytes(path.read_bytes()[:100])
+            else:
+                path.unlink()
+            if damage == "no file":
+                path.mkdir()  # nor can it be written
+        assert compiled_by(CODE) == [1]
+        assert compiled_by(CODE) == [1 if damage == "no file" else 0]
 
 
 def test_no_two_threads_share_what_is_kept() -> None:

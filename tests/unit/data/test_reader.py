@@ -146,12 +146,12 @@ def test_bytes_of_a_url_come_from_this_process() -> None:
 
 def test_several_threads_may_ask(part: SourcePart) -> None:
     found: list[bytes] = []
-    threads = [threading.Thread(target=lambda: found.append(READER.run(content_of, part, 0))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: found.append(READER.run(content_of, part, 0))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [b"a\nx\ny\n"] * 8
+    assert found == [b"a\nx\ny\n"] * 3
 
 
 def test_an_interrupted_request_leaves_no_answer_behind(own: Reader, part: SourcePart) -> None:
@@ -184,9 +184,9 @@ def refused(path: Path, match: str, **settings: Any) -> None:
 
 
 def test_what_needs_more_memory_than_there_is(tmp_path: Path) -> None:
-    """A text of 300 MB in a file of a few kB; with more memory it is what it is."""
+    """A text of 120 MB in a file of a few kB; with more memory it is what it is."""
     large = tmp_path / "large.parquet"
-    pq.write_table(pa.table({"a": ["x" * 300_000_000]}), large, compression="zstd")
+    pq.write_table(pa.table({"a": ["x" * 120_000_000]}), large, compression="zstd")
     assert large.stat().st_size < 1 << 16
     refused(large, r"large\.parquet.* cannot be read with 256 MiB, the limit of a process that reads", memory=1)
 
