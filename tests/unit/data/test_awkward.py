@@ -9,7 +9,6 @@ import gzip
 import io
 import lzma
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from sdc.data.reader import READER
 from sdc.data.reading import count_records, read_table
 from sdc.data.source import open_source
 from sdc.model.errors import InputError
+from tests.helpers.reading import each_here
 
 PLAIN = "sex,area,note\nf,north,ok\nm,south,ok\nf,north,\nm,north,well\n"
 USED = ("sex", "area")
@@ -252,13 +252,6 @@ def test_the_same_from_any_ranges_of_bytes(tmp_path: Path, monkeypatch: pytest.M
             read_table(tmp_path / "bad.csv")
 
 
-def here(function: Any, pieces: Any, room: int = 0) -> Iterator[Any]:
-    """In this process, where what is patched counts."""
-    for part, arguments in pieces:
-        found = function(part, *arguments)
-        yield from ((part, one) for one in (found if isinstance(found, Iterator) else [found]))
-
-
 def test_small_blocks_and_full_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in READ:
         content, given = READ[name]
@@ -269,7 +262,7 @@ def test_small_blocks_and_full_outputs(tmp_path: Path, monkeypatch: pytest.Monke
         with monkeypatch.context() as patch:
             for name, value in (("_BLOCK", 3), ("_ROWS", 2), ("_FEW", 1), ("_VALUES", 1)):
                 patch.setattr(text, name, value)
-            patch.setattr(READER, "each", here)
+            patch.setattr(READER, "each", each_here)
             assert read_table(tmp_path / "t.csv", variables=USED, csv=given) == expected
 
 

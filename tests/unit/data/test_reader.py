@@ -22,7 +22,7 @@ from sdc.data.reader import READER, Reader
 from sdc.data.reading import read_table
 from sdc.data.source import SourcePart, open_source
 from sdc.model.errors import InputError, SdcError
-from tests.unit.data.test_awkward import here
+from tests.helpers.reading import each_here
 
 
 @pytest.fixture
@@ -216,5 +216,5 @@ def test_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb.write_bytes(gzip.compress(b"a,b\n") + rows * 8)
     assert read_table(bomb).total == 8 << 18
     monkeypatch.setattr(text, "_UNPACKED", 1 << 22)
-    monkeypatch.setattr(READER, "each", here)
+    monkeypatch.setattr(READER, "each", each_here)
     refused(bomb, r"rows\.csv\.gz unpacks to more than 250 times its size, [0-9]+ MiB by now; unpack it and look")
