@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
 from pathlib import Path
 
 from sdc.stages.build import open_build
@@ -42,3 +43,10 @@ def test_a_trial_that_fails_says_why(tmp_path: Path) -> None:
     assert (trial.refused, list(trial.stages)) == ("its process ended in the stage widths", ["table", "widths"])
     assert trial.stages["widths"].left is None
     assert tree(tmp_path) == {"build.yaml"}
+
+
+def test_a_trial_of_a_refused_build_says_what_the_build_would(tmp_path: Path) -> None:
+    build = open_build(write_czech(tmp_path, release={"require": ["A*B*C*D*E*F"]}))
+    trial = run_trial(build, 10 * SECONDS, lambda line: None)
+    assert re.search(r"A\*B\*C\*D\*E\*F is not releasable", trial.refused)
+    assert "assessment" not in trial.stages
