@@ -139,9 +139,3 @@ def test_no_synthetic_tables_of_suppressed_ones(sdc: Sdc, tmp_path: Path) -> Non
         answer = sdc("synthesize", tmp_path / "release", "--out", tmp_path / "synthetic", *more)
         answer.assert_refused(r"region\*status of .*suppressed\.csv is suppressed; .*; leave it out")
     assert not (tmp_path / "synthetic").exists()
-
-
-@pytest.mark.parametrize("seconds", ["0.001", "0", "-1"])
-def test_a_budget_of_bounds_below_the_first_round(seconds: str, sdc: Sdc) -> None:
-    answer = sdc("bounds", CZECH, *RELEASE, "--sharp", "--seconds", seconds)
-    answer.assert_refused("ends within the first round; give at least|sharp_seconds")
