@@ -13,6 +13,7 @@ from sdc.storage.parquet import write_csv
 from tests.helpers.builds import built, written
 
 REQUIRED = ["area*sex", "age*sex*edu", "area*age", "area*edu"]
+AREAS, PEOPLE = 16, 4000
 NAMES = ("area", "age", "sex", "edu")
 FORMATS = ["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx", "pxapi"]
 ROUNDED = {"require": REQUIRED[:2], "protect": [{"of": "area*age", "by": "rounding", "base": 5}, {"of": "area*edu"}]}
@@ -20,12 +21,12 @@ ROUNDED = {"require": REQUIRED[:2], "protect": [{"of": "area*age", "by": "roundi
 
 def records() -> np.ndarray:
     """People by small areas, age, sex and education."""
-    rng, number = np.random.default_rng(4), 6000
+    rng = np.random.default_rng(4)
     columns = [
-        np.minimum(rng.geometric(0.12, number) - 1, 23),
-        np.minimum(rng.poisson(1.5, number), 5),
-        rng.integers(0, 2, number),
-        np.minimum(rng.geometric(0.5, number) - 1, 2),
+        np.minimum(rng.geometric(0.17, PEOPLE) - 1, AREAS - 1),
+        np.minimum(rng.poisson(1.5, PEOPLE), 5),
+        rng.integers(0, 2, PEOPLE),
+        np.minimum(rng.geometric(0.5, PEOPLE) - 1, 2),
     ]
     return np.stack(columns, axis=1)
 

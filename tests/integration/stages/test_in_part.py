@@ -30,7 +30,7 @@ from sdc.stages.stages import STAGES
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, made, redone, report_of
-from tests.helpers.yearbook import FORMATS, REQUIRED, columns_of, config, records
+from tests.helpers.yearbook import AREAS, FORMATS, PEOPLE, REQUIRED, columns_of, config, records
 
 __all__ = ["FORMATS", "REQUIRED", "built", "config"]  # for tests of verification
 
@@ -50,9 +50,9 @@ def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Build) -> None:
     hidden = fact.intervals.cells if fact.intervals is not None else small[:0]
     assert counts.schema.keys.matching(hidden, small).min() >= 0
     assert told["suppressed"] == len(hidden) < told["cells"] / 4
-    assert told["records_suppressed"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
+    assert told["records_suppressed"] == pytest.approx(counts.count_at(hidden).sum() / PEOPLE, abs=1e-6)
     (published,) = [one for one in read_published(release / told["file"]) if len(one.suppressed)]
-    assert published.table.total == 6000 - counts.count_at(hidden).sum()
+    assert published.table.total == PEOPLE - counts.count_at(hidden).sum()
     assert len(published.suppressed) == len(hidden)
     found = verify(build.folder.path)
     assert found.verified
@@ -76,7 +76,7 @@ def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:
         assert all(row["count"] not in ("", None) for row in rows if row not in withheld)
         assert len(withheld) == one["in_part"]["withheld"]
     for name in ("index.html", "catalogue.json"):
-        assert f"{parts[0]['in_part']['withheld']} of 144 cells withheld" in (release / name).read_text()
+        assert f"{parts[0]['in_part']['withheld']} of {AREAS * 6} cells withheld" in (release / name).read_text()
     assert "1 table goes out in part" in (release / "README.txt").read_text()
 
 
@@ -173,7 +173,7 @@ def test_a_sub_table_goes_out_rounded(rounded_yearbook: Build) -> None:
     assert "area*age is released rounded\n" in answer.stdout
     metadata = json.loads((release / "datapackage.json").read_text())
     told = [one["in_part"] for one in metadata["resources"] if "in_part" in one]
-    assert told == [{"cells": 24 * 6, "rounded_to": 5, "margins": [["area"], ["age"]]}] * 8
+    assert told == [{"cells": AREAS * 6, "rounded_to": 5, "margins": [["area"], ["age"]]}] * 8
     (read,) = [one for one in read_published(release) if one.base]
     assert (read.base, read.margins, read.label) == (5, (("area",), ("age",)), "area*age")
     assert not (read.table.counts % 5).any()
@@ -192,8 +192,8 @@ def next_edition(folder: Path, like: Path, **release: Any) -> Path:
     """A year later some have moved, nobody lives in the last area any more, and there is a new one."""
     rng, people = np.random.default_rng(5), records()
     moved = rng.random(len(people)) < 0.3
-    people[moved, 0] = np.minimum(rng.geometric(0.12, int(moved.sum())) - 1, 23)
-    people[people[:, 0] == 23, 0] = 30
+    people[moved, 0] = np.minimum(rng.geometric(0.17, int(moved.sum())) - 1, AREAS - 1)
+    people[people[:, 0] == AREAS - 1, 0] = 30
     write_csv(folder / "people.csv", columns_of(people))
     section = {"require": REQUIRED, "protect": "suppression", "previous_pattern": str(like), **release}
     return config(folder, "next", release=section)

@@ -28,7 +28,7 @@ from sdc.storage.results import read_recodings
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, document_of, report_of
 from tests.helpers.commands import invoked
-from tests.helpers.yearbook import REQUIRED, config
+from tests.helpers.yearbook import AREAS, REQUIRED, config
 from tests.profiles import scaled
 from tests.strategies import scattered
 
@@ -57,7 +57,7 @@ def test_a_proposal_with_merged_categories_is_what_a_build_with_it_publishes(
     ((refused, instead),) = build.coarsened.items()
     assert st.names(refused, schema) == ["area", "age"]
     assert st.names(instead, schema) == told["sub_table"]
-    assert st.cells(instead, schema) == told["cells"] == 24 * 6 - told["lost"] < 24 * 6
+    assert st.cells(instead, schema) == told["cells"] == AREAS * 6 - told["lost"] < AREAS * 6
     released = (st.label(element, before.made.table.schema) for element in before.made.found.release.frontier)
     assert all(st.parse(label, schema) in build.made.found.release for label in released)
     assert verify(build.folder.path).verified

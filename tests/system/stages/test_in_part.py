@@ -25,7 +25,7 @@ from sdc.stages.build import Build
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, report_of
-from tests.helpers.yearbook import FORMATS, REQUIRED, ROUNDED, columns_of, config, records
+from tests.helpers.yearbook import AREAS, FORMATS, PEOPLE, REQUIRED, ROUNDED, columns_of, config, records
 from tests.integration.stages.test_in_part import next_edition, weighed
 
 
@@ -64,7 +64,7 @@ def test_every_format_withholds_the_same(listed: dict[str, bool], tmp_path: Path
         rows = {(row["area"], row["age"]): row for row in csv.DictReader(file)}
     totals = {key: row["count"] for key, row in rows.items() if "(total)" in key}
     assert all(totals.values())  # area*sex and age*sex*edu tell them
-    assert len(totals) == (24 + 6 + 1 if listed else 0)
+    assert len(totals) == (AREAS + 6 + 1 if listed else 0)
 
 
 def test_a_ledger_and_the_next_build_know_what_went_out_in_part(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_next_edition_withholds_what_the_one_before_did(yearbook: Build, tmp
     build = built(next_edition(tmp_path, before))
     assert verify(build.folder.path).verified
     old, new = withheld_by_names(before), withheld_by_names(build.folder.stage("release"))
-    kept = {cell for cell in old if cell[0] != "area23"}
+    kept = {cell for cell in old if cell[0] != f"area{AREAS - 1}"}
     assert kept < new
     text = report_of(build)
     said = re.search(r"edition before suppressed (\d+) of the suppressed cells of .*?; (\d+) are new: (.*?)</p>", text)
@@ -189,11 +189,10 @@ def test_what_goes_out_with_merged_categories_is_like_any_other(tmp_path: Path) 
     (told,) = suppressed_table_facts(made.found.suppressed_tables, build.coarsened, made.table, release)
     assert told.pop("file") in {path.name for path in release.iterdir()}
     left = schema.sizes[schema.index("area_merged")] * 6
-    assert told == {
-        "sub_table": ["area", "age"], "by": "recoding", "cells": 24 * 6, "left": left, "recoded": ["age", "area_merged"]
-    }  # fmt: skip
+    merged = {"cells": AREAS * 6, "left": left, "recoded": ["age", "area_merged"]}
+    assert told == {"sub_table": ["area", "age"], "by": "recoding", **merged}
     (published,) = (one for one in read_published(release) if {*one.table.schema.names} == {"age", "area_merged"})
-    assert published.table.total == 6000
+    assert published.table.total == PEOPLE
     assert published.table.counts.min() > 2
     assert not verify(build.folder.path).failures
     assert 'id="coarsened"' in report_of(build)
@@ -236,7 +235,7 @@ def test_cells_that_weigh_much_are_shown_rather_than_others(tmp_path: Path, year
         ),
         (
             {"require": REQUIRED, "protect": [{"of": "area*age", "max_share": 0.01}]},
-            r"of area\*age \d+ of 144 cells would",
+            rf"of area\*age \d+ of {AREAS * 6} cells would",
         ),
     ],
 )
