@@ -27,7 +27,7 @@ from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
 
 _BATCH, _BLOCK = 1 << 16, 1 << 18
-_ROWS, _DIGITS = 1 << 20, 15  # of a sheet, and of a number
+_ROWS, _COLUMNS, _DIGITS = 1 << 20, 1 << 14, 15  # of a sheet, and of a number
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
 _PARTS = frozenset((*range(16, 22), *range(45, 48)))  # those of them that show a time, or two parts of a date
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # the parts of a format without a meaning
@@ -205,8 +205,9 @@ class _Reader:
 
     def _take(self, kind: str, there: str | None, text: str | None) -> None:
         place = self.place + 1 if there is None else _place(there.rstrip("0123456789"))
-        if place <= self.place:
-            raise self.sheet.error_at(self.row.number, "its cells are out of order; save the file again")
+        if not self.place < place < _COLUMNS:
+            what = "out of order" if place <= self.place else "beyond the last column XFD"
+            raise self.sheet.error_at(self.row.number, f"its cells are {what}; save the file again")
         self.place = place
         if self.has_formula and not text and kind != "str":
             what = f"the formula in column {_letters(place)} has no stored value; open the file in Excel and save it"

@@ -21,6 +21,8 @@ Cell = tuple[str, ...]  # by names, totals included
 Cells = dict[Cell, int | None]  # None if suppressed
 SHEET, SHEET_NAME = "xl/worksheets/sheet{}.xml", 31
 STRUCTURES = (names.SDMX_STRUCTURE, names.SDMX_JSON)
+_MOST_BYTES = 1 << 30  # of an unpacked part of a workbook
+_MOST_COLUMNS, _HEAD_ROWS = 1 << 14, 10  # of a sheet, and rows that may be the widest
 _XLSX = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _PART = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"
 _STR, _COM = (f"{{http://www.sdmx.org/resources/sdmxml/schemas/v2_1/{of}}}" for of in ("structure", "common"))
@@ -105,6 +107,7 @@ def sheets_of(path: Path, wanted: Collection[str], other: Collection[str] = ()) 
     """The texts of each row of these sheets of a workbook, by name; where others are named, there are no more."""
     try:
         with ZipFile(path) as file:
+            _check_sizes(file)
             parts = ElementTree.fromstring(file.read("xl/_rels/workbook.xml.rels"))
             targets = {one.attrib["Id"]: f"xl/{one.attrib['Target']}" for one in parts}
             sheets = enumerate(ElementTree.fromstring(file.read("xl/workbook.xml")).iter(f"{_XLSX}sheet"), start=1)
@@ -119,9 +122,15 @@ def sheets_of(path: Path, wanted: Collection[str], other: Collection[str] = ()) 
         raise ValueError(f"it cannot be read as a workbook: {error}") from error
 
 
+def _check_sizes(file: ZipFile) -> None:
+    is_small = all(one.file_size <= _MOST_BYTES for one in file.infolist())
+    check(is_small, "a part of it takes more than 1 GiB; no sheet that is published does")
+
+
 def check_book(path: Path) -> None:
     """A workbook has no parts, properties or formats that show more than its sheets."""
     with ZipFile(path) as file:
+        _check_sizes(file)
         core, app, styles, book = (
             ElementTree.fromstring(file.read(name))
             for name in ("docProps/core.xml", "docProps/app.xml", "xl/styles.xml", "xl/workbook.xml")
@@ -379,10 +388,14 @@ def _sheet(content: bytes) -> list[list[str]]:
     check({one.tag.removeprefix(_XLSX) for one in root} <= _SHEET_PARTS, "a sheet has more than cells")
     for row in root.iter(f"{_XLSX}row"):
         texts: dict[int, str] = {}
+        # the first rows name all columns: a forged address takes no memory
+        most = _MOST_COLUMNS if len(rows) < _HEAD_ROWS else max(map(len, rows[:_HEAD_ROWS]))
         check(row.find(f".//{_XLSX}f") is None and not row.get("hidden"), "a sheet has formulas or hidden rows")
         for cell in row.iter(f"{_XLSX}c"):
             letters = re.sub(r"[0-9]", "", cell.attrib["r"])
+            check(re.fullmatch("[A-Z]{1,3}", letters) is not None, "a sheet has a cell outside of all columns")
             place = sum((ord(letter) - 64) * 26**k for k, letter in enumerate(reversed(letters))) - 1
+            check(place < most, "a sheet has a cell beside its columns")
             texts[place] = "".join(part.text or "" for part in cell.iter() if part.tag in (f"{_XLSX}v", f"{_XLSX}t"))
         rows.append([_unescaped(texts.get(place, "")) for place in range(max(texts, default=-1) + 1)])
     return rows

@@ -259,6 +259,14 @@ FORGED: Corruptions = {
         partial(in_workbook, pattern=b"<calcPr", by=b"<definedNames/><calcPr", part="xl/workbook.xml"),
         "has more than sheets",
     ),
+    "a workbook has a cell in a column that no sheet has": (
+        partial(in_workbook, pattern=b'r="B1"', by=b'r="BBBBBBBBB1"'),
+        "outside of all columns",
+    ),
+    "a workbook has a cell in the last column": (
+        partial(in_workbook, pattern=b'r="A12"', by=b'r="XFD12"', has=b'r="A12"'),
+        "beside its columns",
+    ),
     "a workbook has a comment": (
         partial(in_workbook, pattern=b"<sheetData>", by=b"<!-- 1 --><sheetData>"),
         "has more than sheets",

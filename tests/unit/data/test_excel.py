@@ -142,6 +142,7 @@ HEAD = '<x:row><x:c t="s"><x:v>0</x:v></x:c></x:row>'
         ('<row r="3"><c><v>1</v></c></row><row r="2"><c><v>2</v></c></row>', "row 2: the row occurs twice, or out"),
         ('<row r="2"><c><v>1</v></c></row><row r="2"><c><v>2</v></c></row>', "row 2: the row occurs twice, or out"),
         ('<row r="2"><c r="A2"><v>1</v></c><c r="A2"><v>2</v></c></row>', "row 2: its cells are out of order"),
+        ('<row r="2"><c r="ZZZZZZZ2"><v>1</v></c></row>', "row 2: its cells are beyond the last column XFD"),
         ('<row r="999999"><c r="A999999"><v>1</v></c></row>', "row 2: the row is empty"),
         ('<row r="1048577"></row>', "row 1048577: a sheet has 1,048,576 at most"),
         ('<row><c t="s"><v>-1</v></c></row>', DAMAGED),
