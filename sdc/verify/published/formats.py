@@ -384,7 +384,7 @@ def _of_json(item: dict[str, Any]) -> dict[str, str]:
 
 
 def _sheet(content: bytes) -> list[list[str]]:
-    rows, root = [], ElementTree.fromstring(content)
+    rows, root = list[list[str]](), ElementTree.fromstring(content)
     check({one.tag.removeprefix(_XLSX) for one in root} <= _SHEET_PARTS, "a sheet has more than cells")
     for row in root.iter(f"{_XLSX}row"):
         texts: dict[int, str] = {}

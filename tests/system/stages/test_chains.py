@@ -184,9 +184,15 @@ class Reader:
             labelled = [v for v in names if v not in self.lists and "_merged" not in v]
             found.facts += [fact for v in labelled for fact in self.world.labels(v, self.world.sets(v))]
             self.told.own |= found.own
+            # its sums may be whole tables
+            hidden = {
+                tuple(v for v, c in zip(names, cell, strict=True) if c != TOTAL) for cell in listed if not listed[cell]
+            }
+            exactly = [] if base else [margin for margin in totals - hidden if margin != tuple(names)]
         else:
             self.told.whole += found.facts
-            self.told.exactly.append(frozenset([*names, *("R" for name in names if name == "A")]))
+            exactly = [tuple(names)]
+        self.told.exactly += [frozenset([*own, *("R" for name in own if name == "A")]) for own in exactly]
         self.told.facts += found.facts
 
 
