@@ -270,7 +270,7 @@ def manifest(settings: KubernetesSettings) -> dict[str, Any]:
     (worker,), (scheduler,) = (pod["containers"] for pod in pods)
     for container, unused in (worker, ["ports"]), (scheduler, ["resources", "livenessProbe"]):
         for key in unused:
-            del container[key]
+            container.pop(key, None)
     scheduler["args"] = ["dask", "scheduler", "--host", "0.0.0.0", "--no-dashboard"]
     worker["args"] = ["dask", "worker", "--name", "$(DASK_WORKER_NAME)", "--nthreads", "1"]
     worker["args"] += ["--memory-limit", str(memory), "--local-directory", "/tmp", "--death-timeout", "120", *NO_HTTP]

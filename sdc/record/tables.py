@@ -32,8 +32,8 @@ def check(connection: sa.Connection, called: str) -> None:
         )
     if found != [VERSION]:
         raise ChainError(
-            f"{called} was made by a newer version of sdc or another program (migration {', '.join(sorted(found))}, "
-            f"the newest known here is {VERSION}); use that version"
+            f"{called} was made by another version of sdc or another program (migration {', '.join(sorted(found))}, "
+            f"the one known here is {VERSION}); use that version"
         )
 
 

@@ -69,7 +69,7 @@ class PublicTable:
     eliminates: bool
 
     def __post_init__(self) -> None:
-        assert self.size >= 0
+        _ = self.table.with_records
 
     @property
     def size(self) -> int:

@@ -144,7 +144,7 @@ def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect
         ("tls", "tls", "ca other other", {}, r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
         ("tls", "tls", "none ca ca", {}, r"tls\.ca_file = '.*none\.pem': file not found;"),
         ("tls", "tls", "empty ca ca", {}, r"tls\.ca_file = '.*empty\.pem' has no certificate;"),
-        ("tls", "tcp", None, {"timeout_seconds": 1}, r"within 1 s: it says nothing; is it .* a tls:// scheduler"),
+        ("tls", "tcp", None, {"timeout_seconds": 1}, r"within 1 s: it is silent; is it .* a tls:// scheduler"),
         ("plain", "tls", "ca ca ca", {}, r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"),
         ("tls", "tls", "ca ca ca", {"scratch": "elsewhere"}, r"scratch = '.*/elsewhere': the folder does not exist;"),
         ("tls", "tls", "ca ca ca", {"memory_per_worker": "3GiB"}, r"2147483648 bytes .*, less than .* \(3221225472\)"),
@@ -312,7 +312,7 @@ def test_what_slurm_says_of_jobs_without_a_worker(slurm_file: Path) -> None:
     jobs = Jobs(ClusterOfJobs({name: SubmittedJob(job) for name, job in ids.items()}))
     queue = slurm_file.parent / "jobs" / "queue"
     queue.write_text("1 RUNNING None\n2 PENDING Resources\n3 PENDING Resources\n4 RUNNING None\n9 PENDING Other\n")
-    assert jobs.said() == "SLURM jobs 2, 3 are PENDING (Resources); SLURM job 4 is RUNNING"
+    assert jobs.description() == "SLURM jobs 2, 3 are PENDING (Resources); SLURM job 4 is RUNNING"
     queue.write_text("2 PENDING Nodes required for job are DOWN, DRAINED\n3 CANCELLED None\n")
     drained = "SLURM job 2 is PENDING (Nodes required for job are DOWN, DRAINED)"
     assert jobs.before_the_first() == f"{drained}; SLURM job 3 is CANCELLED; SLURM job 4 is gone (cancelled?)"
