@@ -35,6 +35,7 @@ _SETTINGS = {
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # otherwise 150 lines of cancelled tasks at its end
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",  # messages of clients about a lost server
     "PREFECT_LOGGING_LEVEL": "CRITICAL",  # the command prints refusals; errors are raised
+    "PREFECT_LOGGING_ROOT_LEVEL": "ERROR",  # loggers of its services: events left when its server is gone
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
 }
