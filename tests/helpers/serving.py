@@ -245,9 +245,11 @@ class Streams:
             which = number % len(self.servers)
             server, begun, headers = self.servers[which], time.monotonic(), named(who)
             try:
+                if not server.url:
+                    raise httpx.ConnectError("the server does not listen yet")
                 url = f"{server.url}/api/requests"
                 answer = await client.post(url, json={"variables": asked}, headers=headers)
-            except (httpx.TransportError, httpx.UnsupportedProtocol):
+            except httpx.TransportError:
                 await asyncio.sleep(0.2)
                 continue
             self.told.note(who, asked, answer)
