@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from flows.embedded import embedded_server
+from sdc.events import warnings_shown
 from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
@@ -92,8 +93,8 @@ def through_flow(
     if has_pages := watch or watch_port is not None:
         require_packages("--watch", "bokeh")
     # early: imports of a build take seconds
-    print(f"{config}: reads the config", file=sys.stderr, flush=True)
-    with ExitStack() as stack:
+    _say(f"{config}: reads the config")
+    with warnings_shown(_say), ExitStack() as stack:
         # first, because it is slowest: it starts while the config is checked
         await_server = stack.enter_context(embedded_server())
         from sdc.execution.cluster import check_cluster
@@ -104,7 +105,7 @@ def through_flow(
         fits(build)
         check_before(build)
         check_cluster(build.config.execution)
-        print(f"{build.config.name}: config and columns are valid", file=sys.stderr, flush=True)
+        _say(f"{build.config.name}: config and columns are valid")
         if has_pages:
             from flows.watch import watched_server
 
@@ -113,3 +114,7 @@ def through_flow(
         await_server()
         result: dict[str, Any] = flow(str(config), settings=dict(settings), **given, **options)
     return result
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -81,6 +81,41 @@ def _parts(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]]:
     return values.get("event", record.name), values.get("text", record.getMessage()), values.get("fields", {})
 
 
+class _WarningText(EventText):
+    """Call a function with each warning once, though a file is read several times."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(say, WARNING)
+        self._said = set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if _parts(record)[0] == WARNING and text not in self._said:
+            self._said.add(text)
+            self._say(warning_line(text))
+
+
+def warning_line(text: str) -> str:
+    """The text of a warning, as a line that says so."""
+    return f"warning: {text.removeprefix('warning: ')}"
+
+
+@contextmanager
+def warnings_shown(say: Callable[[str], None]) -> Iterator[None]:
+    """Say each warning once within the block; blocks around it do not say them too."""
+    handler, outer = _WarningText(say), [one for one in LOGGER.handlers if isinstance(one, _WarningText)]
+    for one in outer:
+        LOGGER.removeHandler(one)
+        handler._said |= one._said
+    try:
+        with heard(handler):
+            yield
+    finally:
+        for one in outer:
+            one._said |= handler._said
+            LOGGER.addHandler(one)
+
+
 @contextmanager
 def heard(handler: logging.Handler, logger: logging.Logger = LOGGER) -> Iterator[None]:
     """Attach a handler to a logger within the block."""

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from sdc.config.old_keys import current, warn
+from sdc.events import warnings_shown
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.model.named import Drawn
@@ -158,13 +159,18 @@ def checked(verb: Any) -> Any:
         for name, kind, value in _given(_bound(verb, signature, args, named)):
             _require(f"sdc.{verb.__name__}", name, kind.split(" | "), value)
         if not takes_executor and "table" not in signature.parameters:  # a build says itself how far it is
-            return verb(*args, **named)
-        with in_notebook(f"sdc.{verb.__name__}") as watched:
+            with warnings_shown(_warn):
+                return verb(*args, **named)
+        with warnings_shown(_warn), in_notebook(f"sdc.{verb.__name__}") as watched:
             if takes_executor:
                 named["executor"] = watched(named.get("executor", IN_PROCESS))
             return verb(*args, **named)
 
     return call
+
+
+def _warn(line: str) -> None:
+    warnings.warn(line.removeprefix("warning: "), stacklevel=2)
 
 
 def _bound(verb: Any, signature: inspect.Signature, args: Any, named: Any) -> inspect.BoundArguments:

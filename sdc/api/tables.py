@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress as suppress_errors
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sdc.api.settings import asked
 from sdc.config.capabilities import require_together
 from sdc.config.given import require_names
 from sdc.data.reading import TableLike, table_of
+from sdc.events import WARNING, EventText, heard
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
@@ -306,7 +308,8 @@ def check(
     Returns
     -------
     Composition
-        `consistent`, and the bounds of the cells. What is broken is in the result.
+        `consistent`, and the bounds of the cells. What is broken is in the result. `warnings` has what to look at in
+        the files first, such as a category that has the sums of others and may be a total.
 
     Raises
     ------
@@ -334,6 +337,8 @@ def check(
     if not folders:
         raise InputError("no folder is named; name published folders, or files of tables of counts")
     known, least = relations_given(relations), small_count if cells == "at-risk" else None
-    found = check_published(folders, known, small_count=least, min_width=min_width, executor=executor)
-    few = () if min_frequency is None else few_counts(folders, min_frequency, known)
-    return found.judged(small_count, min_width, few)
+    warned = dict[str, None]()
+    with heard(EventText(lambda line: warned.setdefault(line.removeprefix("warning: ")), WARNING)):
+        found = check_published(folders, known, small_count=least, min_width=min_width, executor=executor)
+        few = () if min_frequency is None else few_counts(folders, min_frequency, known)
+    return replace(found.judged(small_count, min_width, few), warnings=(*warned,))

@@ -19,6 +19,7 @@ import typer
 from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup
 
+from sdc.events import warnings_shown
 from sdc.model.errors import ConfigError, IncompleteTableError
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
@@ -167,7 +168,8 @@ def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callab
             as_json = given["as_json"] if "as_json" in own else given.pop("as_json")
             if "settings" in own:
                 given["settings"] = _settings(given.pop("set_"), {key: given.pop(name) for name, key in takes.items()})
-            answer = function(**given)
+            with warnings_shown(say):
+                answer = function(**given)
             if answer is None:
                 return
             print_json(answer.facts) if as_json else answer.show()

@@ -19,7 +19,6 @@ from sdc.commands.options import (
     named,
     require_columns_file,
     run_path,
-    say,
     write_columns_file,
     write_page,
 )
@@ -62,12 +61,11 @@ def check(
     Prints whether they agree, and the bounds of each cell.
     """
     from sdc import api
-    from sdc.events import WARNING, EventText, heard
     from sdc.executor import IN_PROCESS
     from sdc.progress import Progress, Watched
 
     rules: dict[str, Any] = {"min_width": min_width, "small_count": small_count, "min_frequency": min_frequency}
-    with heard(EventText(say, WARNING)), Progress(does="check") as progress:
+    with Progress(does="check") as progress:
         watched = Watched(IN_PROCESS, progress)
         found = api.check(*folders, relations=relations, cells=cells, executor=watched, **rules)
     counted = {"narrow_cells": found.narrow_cells, "undecided_cells": found.undecided_cells}
@@ -281,6 +279,7 @@ def _facts(found: Composition) -> dict[str, Any]:
     return {
         "consistent": found.consistent,
         "reason": found.reason,
+        "warnings": found.warnings,
         "method": found.method,
         "cells": [
             {"cell": found.schema.named(cell), "outer": outer, "inner": inner, "exact": outer == inner}

@@ -15,7 +15,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, end_columns
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, many
 from sdc.model.fact import NO_FACTS
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
@@ -100,6 +100,7 @@ class Composition(Named):
     narrow_cells  number of possibly small cells below the required width
     undecided_cells  those that are not shown to have it: bounds are narrower as far as reached, and wider as proven
     few_counts    tables that violate the minimum-frequency rule
+    warnings      what to look at in the files before the answer is relied on, such as categories that may be totals
     """
 
     schema: Schema
@@ -111,6 +112,7 @@ class Composition(Named):
     narrow_cells: int = 0
     undecided_cells: int = 0
     few_counts: tuple[FewCounts, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def names(self) -> Schema:
@@ -119,8 +121,10 @@ class Composition(Named):
     @property
     def headline(self) -> str:
         if not self.consistent:
-            return "They contradict each other, see `reason`"
-        return f"They agree; bounds of {len(self.cells):,} cells by {self.method or 'nothing'}"
+            said = "They contradict each other, see `reason`"
+        else:
+            said = f"They agree; bounds of {len(self.cells):,} cells by {self.method or 'nothing'}"
+        return f"{said}; {many(len(self.warnings), 'warning')}, see `warnings`" if self.warnings else said
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells by names, with their outer bounds."""

@@ -52,7 +52,6 @@ def search(work: Work, into: Path) -> None:
         say(f"search: {line}")
     proofs = build.proofs(build.origin)
     for warning in (*release.warnings, *(proofs.lacking if proofs else ())):
-        say(f"search: warning: {warning}")
         emit(WARNING, warning)
     checkpoint = work.checkpoint()
 

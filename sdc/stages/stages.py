@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from sdc import run_format as names
 from sdc.canonical import digest_of
 from sdc.config.build import ELSEWHERE, BuildConfig
-from sdc.events import FAILED, FINISHED, STARTED, emit
+from sdc.events import FAILED, FINISHED, STARTED, emit, warnings_shown
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import give_back
 from sdc.model.errors import ReleaseError, SdcError
@@ -256,7 +256,7 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say, step: St
     """Reuse the outputs of an equal key, or make the stage; record it in the manifest."""
     folder, measured = build.folder, MeasuringExecutor(executor)
     work = Work(build, stage.name, stage.key(build), measured, say, step)
-    with _logged(stage, build):
+    with warnings_shown(say), _logged(stage, build):
         # look first: existing outputs need no memory
         found = _of_released(stage, work) if build.is_released else _adopted(stage, work)
         found = found or _made(stage, work)

@@ -164,7 +164,6 @@ def count(work: Work, into: Path) -> None:
             "the audit report"
         )
     for warning in warnings_of(counted.sums):
-        say(warning)
         emit(WARNING, warning)
     write_table(table, into, parts=build.config.table.partitions_of(len(table)))
     write_known(known, into, **origin.facts)
@@ -184,12 +183,11 @@ def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
         return
     records, before = (read_json(of / BAD_RECORDS)["records"] for of in (folder, last.stage(TABLE)))
     if 5 * records <= 4 * before:
-        warning = (
+        emit(
+            WARNING,
             f"warning: {records} records, {100 * (1 - records / before):.0f} % less than the {before} of the last "
-            f"finished run, {last.path}; if a part is missing, stop and set table.expect"
+            f"finished run, {last.path}; if a part is missing, stop and set table.expect",
         )
-        say(warning)
-        emit(WARNING, warning)
 
 
 def table_settings(build: Build) -> list[Any]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+import sdc
+from sdc.commands.cli import app
 from sdc.config.earlier import EarlierConfig
 from sdc.events import WARNING, EventText, heard
 from sdc.model.errors import InputError
@@ -156,6 +160,22 @@ def test_the_sums_of_others_are_named_whatever_they_are_called(tmp_path: Path) -
     assert [text.partition(": ")[2].partition(". ")[0].replace(str(path), "") for text in said] == [
         ": 'land' of 'region' has the sums of others"
     ]
+
+
+def test_a_check_carries_the_warnings_of_its_files(tmp_path: Path) -> None:
+    path = file(tmp_path, CELLS + "land,f,14\nland,m,24\n")
+    with warnings.catch_warnings(record=True) as shown:
+        found = sdc.check(path, min_frequency=3)
+    (line,) = found.warnings
+    assert line.startswith(f"{path}: 'land' of 'region' has the sums of others")
+    assert repr(found).endswith("; 1 warning, see `warnings`")
+    assert [str(one.message) for one in shown] == [line]
+    answer = CliRunner().invoke(app, ["check", str(path), "--min-frequency", "3", "--json"])
+    assert json.loads(answer.stdout)["warnings"] == [line]
+    assert answer.stderr.count(f"warning: {line}") == 1
+    named = sdc.check(path, relations=[{"folder": str(path), "total": "land"}])
+    assert named.warnings == ()
+    assert "warning" not in repr(named)
 
 
 def test_a_category_may_be_called_as_a_total_where_that_is_said(tmp_path: Path) -> None:

@@ -224,16 +224,18 @@ def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Pat
 
 
 def test_a_weaker_criterion_than_that_of_an_entry_is_named(nines: Path) -> None:
-    """In a warning, and on page one."""
-    said, release = list[str](), {"require": ["A", "B"], "required_only": True}
+    """In a warning, to who waits and in the log, and on page one."""
+    said, lines, release = list[str](), list[str](), {"require": ["A", "B"], "required_only": True}
     with heard(EventText(said.append, WARNING)):
         for name, width in (("first", 3), ("second", 3), ("third", 1)):
             build = built(
-                config(nines, name, [], release=release, risk={"min_width": width, "small_count": 1}, ledger="led")
+                config(nines, name, [], release=release, risk={"min_width": width, "small_count": 1}, ledger="led"),
+                say=lines.append,
             )
             assert bool(said) is (width == 1)
     words = "which had a stricter criterion (min_width 3, now 1): counts that it protected may be found now"
     assert [words in one for one in said] == [True, True]
+    assert [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")] == said
     assert report_of(build).count(words) >= 2
 
 
