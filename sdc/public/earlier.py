@@ -544,7 +544,8 @@ class NamedBefore:
         """
         all_names = [self._name_of(one, place) for place in range(len(one.variables))]
         names, universe = tuple(filter(None, all_names)), dict[str, tuple[int, ...]]()
-        for variable, v in zip(one.published.table.schema.variables, one.variables, strict=True):
+        own_variables = () if one.published.is_total else one.published.table.schema.variables
+        for variable, v in zip(own_variables, one.variables, strict=True):
             if not one.published.is_exact or variable.is_merged:
                 axis = self.table.schema.names[self.table.schema.levels.axis_of[v]]
                 (self._labels if variable.name in one.published.met else self._lists).add(axis)
@@ -553,6 +554,8 @@ class NamedBefore:
                 f"{one.published.source} {_how(one.published)} and is of some of the records alone, which cannot be "
                 "expressed yet; leave it out, and publish nothing beside it"
             )
+        if one.published.is_total and not one.where:
+            return  # the number of records is known
         if one.published.base:
             self._rounded.append((names, one, all_names, source))
             return

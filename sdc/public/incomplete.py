@@ -187,6 +187,8 @@ def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:
     if published.contradiction:
         raise InputError(f"{path} contradicts itself: {published.contradiction}; correct it")
     schema = published.table.schema
+    if published.is_total:
+        raise InputError(f"{path} has the number of records alone; give a table with a variable")
     if schema.cells > MAX_CELLS:
         raise ReleaseError(
             f"{path} has {schema.cells} cells, and a table with missing counts may have {MAX_CELLS}; take a "

@@ -128,6 +128,7 @@ class Published:
     levels    by variable that its folder calls a level: its variable, and the level of each category
     base      counts are rounded to multiples of it and off by less; 0 if exact
     margins   of a rounded table the variables whose sums are off by less than the base too; the total always is
+    is_total  whether it has nothing but the number of records; then `table` has one cell, of a variable of its own
     """
 
     source: str
@@ -141,6 +142,14 @@ class Published:
     met: frozenset[str] = frozenset()
     records: int | None = None
     levels: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
+    is_total: bool = False
+
+    @staticmethod
+    def of_total(source: str, records: int, base: int = 0) -> Published:
+        """The number of records alone, exact or rounded."""
+        own = Schema((Variable(TOTAL, (TOTAL,)),))
+        table = Table.of(own, np.zeros((1, 1), np.uint16), np.array([records]))
+        return Published(source, table, True, base=base, is_total=True)
 
     @property
     def digest(self) -> str:
@@ -218,7 +227,9 @@ class Published:
 
 
 def read_published(path: Path, total: str = TOTAL, not_totals: Texts = NO_NAMES) -> list[Published]:
-    """The tables of a release folder, of all files of another folder, or of one file, without the grand total.
+    """The tables of a release folder, of all files of another folder, or of one file.
+
+    The grand total is one where a file or a release has nothing else.
 
     total       the category of totals
     not_totals  categories that look like totals but are not, by variable
@@ -260,10 +271,12 @@ def _of_release(folder: Path, total: str) -> list[Published]:
         _require_counts_alone(folder, content)
         lists, records = frozenset(content.get(CODE_LISTS, ())), content.get("records")
         levels = {one["variable"]: (one["of"], dict(one["categories"])) for one in content.get(LEVELS, ())}
+        tables = [one for one in _first_of_each(resources) if one[SUB_TABLE]]
+        if not tables and isinstance(records, int):
+            return [Published.of_total(str(folder), records)]
         return [
             replace(found, met=frozenset(found.table.schema.names) - lists, records=records, levels=levels)
-            for resource in _first_of_each(resources)
-            if resource[SUB_TABLE]
+            for resource in tables
             for found in [_of_resource(folder, resource, resources, total)]
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -403,11 +416,15 @@ def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = No
 
 
 def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_totals: Texts) -> Published:
+    rows = list(zip(*listed.columns.values(), strict=True)) if listed.columns else [()] * len(listed.counts)
+    if len(rows) == 1 and {*rows[0]} <= {total} and _is_count(count := listed.counts[0]) and _is_exact(count):
+        return Published.of_total(str(path), count, listed.base)
     if not listed.columns:
-        raise InputError(f"{path} has no variable, only {COUNT}; give a table with at least one")
+        raise InputError(
+            f"{path} has no variable, only {COUNT}, and not one number of records; give a table with a variable"
+        )
     categories = {**{name: list(own) for name, own in listed.categories.items()}, **(known or {})}
     names = list(listed.columns)
-    rows = list(zip(*listed.columns.values(), strict=True))
     axes = [row for row, cell in enumerate(rows) if total not in cell]
     given = [listed.counts[row] for row in axes]
     is_suppressed = np.array([not _is_exact(count) for count in given], np.bool_)

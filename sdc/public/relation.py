@@ -42,7 +42,7 @@ class Related:
     @property
     def is_exact(self) -> bool:
         """Whether it is a marginal of the refinement: of all records, with the same categories in any order."""
-        pairs = zip(self.codings, self.published.table.schema.sizes, strict=True)
+        pairs = zip(self.codings, self.published.table.schema.sizes, strict=not self.published.is_total)
         return self.is_coarser and all(size <= len(c) and is_renaming(c) for c, size in pairs)
 
     @property
@@ -52,6 +52,8 @@ class Related:
 
     def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """(n, variables) its codes of cells of the refinement."""
+        if self.published.is_total:
+            return np.zeros((len(cells), 1), np.int64)
         pairs = zip(self.variables, self.codings, strict=True)
         return np.stack([coding[cells[:, v]] for v, coding in pairs], axis=1)
 
@@ -112,7 +114,7 @@ def related(published: Published, relation: EarlierConfig, schema: Schema) -> Re
     """A table on the variables of a schema; InputError, with the reason, if it cannot be expressed there."""
     names = published.table.schema.names
     variables, codings = list[int](), list[Coding]()
-    for own in published.table.schema.variables:
+    for own in () if published.is_total else published.table.schema.variables:
         given = relation.variables.get(own.name, SAME)
         name = given.of or own.name
         if name not in schema.names:
@@ -212,6 +214,9 @@ def refinement(tables: Sequence[tuple[Published, EarlierConfig]]) -> Schema:
     """The variables of all tables, each with its finest categories."""
     found: dict[str, Variable] = {}
     whole: set[str] = set()
+    tables = [one for one in tables if not one[0].is_total]
+    if not tables:
+        raise InputError("nothing but numbers of records is named; name a table with a variable too")
     for published, relation in sorted(tables, key=lambda one: (bool(one[1].where), not one[0].is_whole)):
         for own in published.table.schema.variables:
             given = relation.variables.get(own.name, SAME)

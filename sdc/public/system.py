@@ -152,7 +152,7 @@ def _labels(tables: Sequence[Related], cells: npt.NDArray[np.uint16], upper: Cou
     """
     exact_variables = {v for table in tables if table.is_exact for v in table.variables}
     most = int(min(upper.sum(dtype=np.float64), MAX_TOTAL))
-    for table in tables:
+    for table in (one for one in tables if not one.published.is_total):
         own = table.published
         # a category with published zeros only has none; a rounded table has no published zeros
         listed = own.table.schema.keys.unpack(np.arange(own.table.schema.cells)) if own.base else own.table.codes

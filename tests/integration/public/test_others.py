@@ -19,7 +19,10 @@ from sdc.public import check as checking
 from sdc.public.check import check
 from sdc.public.earlier import Publications, with_earlier
 from sdc.public.published import Published, read_published
+from sdc.public.relation import relations_given
+from sdc.stages.build import Build
 from tests import reference
+from tests.helpers.builds import built, written
 from tests.integration.public.test_check import all_tables, tables_of
 from tests.profiles import scaled
 
@@ -121,6 +124,46 @@ def test_a_table_that_is_wholly_rounded_to_0(tmp_path: Path, name: str, content:
     found = read(tmp_path / name, content)
     assert (found.base, found.table.total, set(found.margins)) == (5, 0, {("a",), ("b",)})
     assert check([tmp_path / name], small_count=None).outer.tolist() == [[0, 4]]
+
+
+def test_a_number_of_records_alone_is_a_fact(tmp_path: Path) -> None:
+    """In a file without another variable or row, and in a release of nothing else; of all records or of some."""
+    counts = np.array([[18, 1], [7, 9], [30, 2]])
+    rows = [f"a{a},b{b},{counts[a, b]}\n" for a, b in np.ndindex(*counts.shape)]
+    (tmp_path / "t.csv").write_text("".join(["a,b,count\n", *rows]))
+    texts = {"all": "count\n67\n", "rows": "a,b,count\n(total),(total),67\n", "some": "count\n51\n"}
+    texts |= {"near": "count_rounded_to_5\n65\n", "false": "count\n66\n", "far": "count_rounded_to_5\n75\n"}
+    places = {name: tmp_path / f"{name}.csv" for name in texts}
+    for name, text in texts.items():
+        places[name].write_text(text)
+
+    def config(name: str, **sections: Any) -> Build:
+        return built(written(tmp_path, name, table={"path": str(tmp_path / "t.csv")}, **sections))
+
+    places["nothing"] = config("first", release={"forbid": ["a", "b"]}).folder.stage("release")
+    for name in ("all", "rows", "near", "nothing"):
+        build = config(name, earlier=[{"folder": str(places[name])}])
+        assert build.made.known.published == ()
+        assert build.origin.sources == (f"(total) of {places[name].name}",)
+    for name in ("false", "far"):
+        with pytest.raises(InputError, match="is not of these records"):
+            config(name, earlier=[{"folder": str(places[name])}])
+    with pytest.raises(InputError, match="is of other records than"):
+        config("other", earlier=[{"folder": str(places["all"]), "disjoint": True}])
+    where = {"folder": str(places["some"]), "where": {"a": ["a0", "a2"]}}
+    (fact,) = config("some", earlier=[where]).made.known.published
+    assert fact.universe
+    (tmp_path / "b.csv").write_text("b,count\nb0,55\nb1,12\n")
+    (tmp_path / "a.csv").write_text("a,count\na0,19\na1,\na2,\n")
+    files = [tmp_path / "a.csv", tmp_path / "b.csv", *(places[name] for name in ("all", "some"))]
+    found = check(files, relations_given([where]), small_count=None)
+    own = reference.marginal_cells(counts.shape, [0])
+    facts = [*reference.exact(counts, [1]), reference.Fact(frozenset(own[(0,)]), 19, 19)]
+    facts.append(reference.Fact(frozenset([*own[(0,)], *own[(2,)]]), 51, 51))
+    assert found.outer.tolist() == reference.bounds(reference.feasible(counts.shape, facts)).tolist()
+    for alone in ("all", "nothing"):
+        with pytest.raises(InputError, match="nothing but numbers of records is named"):
+            check([places[alone]])
 
 
 def write_folder(folder: Path, levels: Any, **tables: str) -> Path:

@@ -142,7 +142,7 @@ def test_one_measure_and_one_period_are_no_variables(tmp_path: Path) -> None:
         ("t.csv", "a,count\nx,1\nx,2\n", "lists a cell twice"),
         ("t.csv", "a,count\nx,-1\n", "1 cell without a whole count"),
         ("t.csv", "a,count\nx\n", "not one value a column"),
-        ("t.csv", "count\n3\n", "has no variable, only count"),
+        ("t.csv", "count\n3\n4\n", "has no variable, only count"),
         ("t.csv", "a,count\nx,99999999999999999999\n", "sum to more than"),
         ("t.csv", b"a,count\n\xff,1\n", "cannot be read"),
         ("t.parquet", b"PAR1", "is corrupt"),
