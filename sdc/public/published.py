@@ -226,13 +226,13 @@ class Published:
         return cells[(cells >= 0).all(axis=1)].astype(np.uint16)
 
 
-def read_published(path: Path, total: str = TOTAL, not_totals: Texts = NO_NAMES) -> list[Published]:
+def read_published(path: Path, total: str = TOTAL, not_totals: Texts | None = NO_NAMES) -> list[Published]:
     """The tables of a release folder, of all files of another folder, or of one file.
 
     The grand total is one where a file or a release has nothing else.
 
     total       the category of totals
-    not_totals  categories that look like totals but are not, by variable
+    not_totals  categories that look like totals but are not, by variable; None to take all for categories
 
     Raises InputError if there is no table, if a file is no table of counts or contradicts its folder, and if the folder
     has anything else.
@@ -243,7 +243,7 @@ def read_published(path: Path, total: str = TOTAL, not_totals: Texts = NO_NAMES)
         raise AbsentError(f"{path} cannot be read ({error.strerror}); ask its owner for access") from error
 
 
-def _tables_of(path: Path, total: str, not_totals: Texts) -> list[Published]:
+def _tables_of(path: Path, total: str, not_totals: Texts | None) -> list[Published]:
     if path.is_file():
         return [_of_file(path, total, not_totals)]
     if not path.is_dir():
@@ -251,7 +251,14 @@ def _tables_of(path: Path, total: str, not_totals: Texts) -> list[Published]:
     if (path / METADATA).is_file():
         found = _of_release(path, total)
     else:
-        files = [one for one in sorted(path.iterdir()) if not _is_about(one.name)]
+        every = sorted(path.iterdir())
+        files = [one for one in every if not _is_about(one.name)]
+        same = {f"{one.stem}{SDMX_CSV}" for one in files}
+        if lacking := [one.name for one in every if one.name.endswith(SDMX_CSV) and one.name not in same]:
+            raise InputError(
+                f"{path / lacking[0]} is a table in a format that sdc does not read, and no other file has it; add it "
+                f"as {', '.join(READ_FIRST)}, or take it out"
+            )
         found = [_of_file(one, total, not_totals) for one in files]
     if not found:
         raise InputError(f"{path} has no table of counts as CSV, Parquet, JSON-stat or PX; name a folder that has some")
@@ -305,7 +312,8 @@ def _require_counts_alone(folder: Path, content: Mapping[str, Any]) -> None:
     listed = {*(one["path"] for one in resources), *OF_ALL_TABLES}
     filled = {p for p in folder.rglob("*") if p.is_dir() and not p.is_symlink() and any(p.iterdir())}
     below = (p.relative_to(folder).as_posix() for p in folder.rglob("*") if p not in filled)
-    if others := sorted(path for path in below if path not in listed and not _is_about(path)):
+    unlisted = (path for path in below if path not in listed)
+    if others := sorted(path for path in unlisted if path.endswith(SDMX_CSV) or not _is_about(path)):
         raise InputError(f"{folder} has {others[0]}, which {METADATA} does not list; take out what is not a part of it")
 
 
@@ -392,7 +400,7 @@ def _count_of(text: str) -> Count:
     return (int(low), int(high)) if int(low) != int(high) else int(low)
 
 
-def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = None) -> Published:
+def _of_file(path: Path, total: str, not_totals: Texts | None, known: Texts | None = None) -> Published:
     read = _reader(path.name)
     if read is None:
         raise InputError(
@@ -415,7 +423,7 @@ def _of_file(path: Path, total: str, not_totals: Texts, known: Texts | None = No
     return _published(path, listed.marked(total), known, total, not_totals)
 
 
-def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_totals: Texts) -> Published:
+def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_totals: Texts | None) -> Published:
     rows = list(zip(*listed.columns.values(), strict=True)) if listed.columns else [()] * len(listed.counts)
     if len(rows) == 1 and {*rows[0]} <= {total} and _is_count(count := listed.counts[0]) and _is_exact(count):
         return Published.of_total(str(path), count, listed.base)
@@ -488,7 +496,8 @@ def _published(path: Path, listed: Listed, known: Texts | None, total: str, not_
         _require_own_totals(path, found, margins)
         return replace(found, margins=tuple(rounded))
     found = _with_left_out(replace(found, sums=sums), codes.astype(np.uint16))
-    _require_no_totals(found, not_totals, total, is_alone=known is None)
+    if not_totals is not None:
+        _require_no_totals(found, not_totals, total, is_alone=known is None)
     return found
 
 

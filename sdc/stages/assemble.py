@@ -51,7 +51,9 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 def edition_before(like: str | None) -> tuple[Published, ...]:
     """Return the suppressed sub-tables of an earlier edition; ConfigError if it cannot be read."""
     try:
-        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.suppressed))
+        # a total that is taken for a category is in no pattern
+        read = () if like is None else read_published(Path(like), not_totals=None)
+        return tuple(one for one in read if len(one.suppressed))
     except InputError as error:
         raise ConfigError(f"release.previous_pattern = {like!r}: {error}", error.detail) from error
 

@@ -224,6 +224,20 @@ def test_no_file_of_a_folder_is_passed_over(tmp_path: Path, published: Path, oth
         read_published(published)
 
 
+def test_a_table_in_sdmx_alone_is_not_passed_over(tmp_path: Path, published: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for name in ("t.csv", "t.sdmx.csv"):
+        (plain / name).write_text("a,count\nx,1\n")
+    assert len(read_published(plain)) == 1
+    for folder in (plain, published):
+        (folder / "b.sdmx.csv").write_text("STRUCTURE,STRUCTURE_ID,ACTION,b,OBS_VALUE\n")
+    with pytest.raises(InputError, match=r"b\.sdmx\.csv is a table in a format that sdc does not read, and no other"):
+        read_published(plain)
+    with pytest.raises(InputError, match=r"has b\.sdmx\.csv, which datapackage\.json does not list"):
+        read_published(published)
+
+
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no table of counts as CSV"):
         read_published(tmp_path)

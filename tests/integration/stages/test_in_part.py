@@ -217,7 +217,11 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
     folder = yearbook.folder.stage("release")
     recoded = tmp_path / "recoded.csv"
     recoded.write_text(re.sub(r"(?m)^area(?=\d)", "a", next(folder.glob("*_area-age.csv")).read_text()))
+    (with_totals := tmp_path / "totals.csv").write_text(
+        f"{next(folder.glob('*_area-age.csv')).read_text()}Total,Total,{len(records())},\n"
+    )
     for like, said in (
+        (with_totals, r"previous_pattern: area\*age has [1-9]\d* of [1-9]\d* cells? that the earlier .* suppresses$"),
         (next(folder.glob("*_area-sex.csv")), "previous_pattern names an edition without suppressed cells"),
         (recoded, r"previous_pattern: area\*age has 0 of [1-9]\d* cells .*; its codes differ"),
         (folder, r"previous_pattern: area\*age has [1-9]\d* of [1-9]\d* cells? that the earlier .* suppresses$"),
