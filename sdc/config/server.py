@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import Field, StrictBool, StrictStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, ValidationInfo, field_validator, model_validator
 
 from sdc.config.release import SimulatableConfig
-from sdc.config.values import ExistingFile, NotNegative, Positive, Seconds, Section, Share, Text, Weight
+from sdc.config.values import ExistingFile, NotNegative, Positive, Seconds, Section, Share, Text, Weight, placed
 
 
 class OneStepConfig(Section):
@@ -118,14 +119,24 @@ class LimitsConfig(Section):
     """the most bytes of a request's body"""
 
 
+FIRST = ("one-way", "total")
+
+
+def _begun(start: str, info: ValidationInfo) -> str:
+    """A run folder relative to the config, or as until now to the working folder where only that has one."""
+    place = start if start in FIRST else placed(start, info)
+    return start if not Path(place).exists() and Path(start).exists() else place
+
+
 class ServerConfig(Section):
     """The table server: what is public when it starts, and by which rules more becomes so."""
 
     place = "server"
     newer = frozenset({"socket"})
 
-    start: Text = "one-way"
-    """one-way: all one-way sub-tables; total: nothing but the total; or a finished run folder"""
+    start: Annotated[Text, AfterValidator(_begun)] = "one-way"
+    """one-way: all one-way sub-tables; total: nothing but the total; or a finished run folder, relative to the
+    config"""
     rules: tuple[RuleConfig, ...] = ()
     """a list of sections with a rule: one_step, one_step_frontier, limit_unreleasable, value, batch, share or
     simulatable"""

@@ -328,12 +328,23 @@ class RequestLog:
         self._lock, self._fresh = threading.RLock(), 0.0
 
     def begin(self, first: State) -> None:
-        """Takes over the whole history, and begins it where it is new."""
+        """Takes over the whole history, and begins it where it is new.
+
+        ChainError where something is public first that is not public by the history, which judged without it.
+        """
         self.refresh()
         if not self.projection.has_begun:
             with self.turn() as turn:
                 if not self.projection.has_begun:
                     turn.begin(first)
+        public = self.projection.state.released
+        if more := [view for view in first.released.frontier if view not in public]:
+            schema = self.projection.schema
+            raise ChainError(
+                f"{self.history.called} began with another first release, and what it released was judged without "
+                f"{st.label(more[0], schema)}, which server.start has; set server.start as it was, or name another "
+                "history"
+            )
 
     @contextmanager
     def turn(self) -> Iterator[Writing]:

@@ -24,7 +24,7 @@ from sdc.model.state import State, Status
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
-from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
+from sdc.run_format import MANIFEST, SEARCH_FILE, STRUCTURAL_ZEROS
 from sdc.server.service.history import levels_of
 from sdc.server.service.judge import Judge, one_way, surveyed
 from sdc.server.service.rules import rules_of
@@ -88,7 +88,15 @@ def key_of(build: Build) -> str:
 def is_prepared(build: Build) -> bool:
     """Whether nothing is left to be done before a server can listen."""
     path = folder_of(build).stage(FIRST) / STATE
-    return path.exists() and read_json(path).get("key") == key_of(build)
+    if not path.exists() or (facts := read_json(path)).get("key") != key_of(build):
+        return False
+    # the folder is named by its place, where another run may be by now
+    begun = RunFolder(Path(server_of(build).start)).stage("search") / SEARCH_FILE
+    return not begun.is_file() or _listed(read_json(begun)["frontier"]) == _listed(facts["released"])
+
+
+def _listed(named: list[list[str]]) -> set[frozenset[str]]:
+    return {frozenset(names) for names in named} - {frozenset()}
 
 
 def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], None] = lambda text: None) -> None:

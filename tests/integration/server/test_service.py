@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -14,6 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from sdc.events import PROBLEM, SERVER, EventText, heard
+from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
@@ -24,11 +26,12 @@ from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.server.service.deciding import Deciding
 from sdc.server.service.history import DECISION, REQUEST, HistoryProjection
 from sdc.server.service.outcome import Transition
-from sdc.server.service.prepare import prepare
+from sdc.server.service.prepare import is_prepared, prepare
 from sdc.server.service.service import Service
 from sdc.server.service.service import open_service as open_prepared
 from sdc.server.service.workers import Worker
-from sdc.stages.build import Build
+from sdc.stages.build import Build, open_build
+from tests.helpers.builds import built, written
 from tests.helpers.services import CRITERIA, czech_build, open_service, swept
 from tests.helpers.streams import BruteForce, stream
 from tests.helpers.waiting import at_once, wait_until
@@ -250,6 +253,40 @@ def test_a_refusal_says_no_rule_that_did_not_refuse(
     assert request.decision == "refused"
     assert request.message.startswith("This table is not released: " + said if said else "This table is not released.")
     assert request.message.endswith("decided.") is (said is not None)
+
+
+def test_a_history_goes_on_with_no_first_release_that_it_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`server.start` may change by its name, or by the run at its place; a relative one is beside its config."""
+    rows = "".join(f"a{a},b{b},{4 + a + 3 * b}\n" for a in range(3) for b in range(3))
+    (tmp_path / "t.csv").write_text(f"A,B,count\n{rows}a3,b0,1\na3,b1,9\n")
+    shared: dict[str, Any] = {"table": {"path": "t.csv"}, "risk": {"min_width": 2, "small_count": 1}}
+    for name in "AB":
+        run = built(written(tmp_path, name, release={"require": [name], "required_only": True}, **shared))
+        shutil.copytree(run.folder.path, tmp_path / "kept" / name)
+
+    def begun(start: str, name: str = "server") -> list[str]:
+        build = open_build(written(tmp_path, name, server={"slot": 0, "start": start}, **shared))
+        swept(build)
+        if not is_prepared(build):
+            prepare(build)
+        with open_prepared(build) as service:
+            return [st.label(view, service.schema) for view in service.state.released.frontier]
+
+    monkeypatch.chdir(tmp_path.parent)
+    assert begun("kept/A") == ["A"]
+    assert begun("total") == ["A"]  # it knows more
+    monkeypatch.chdir(tmp_path / "kept")
+    assert begun("B", "here") == ["B"]  # as until now, where the config's folder has none
+    said = r"began with another first release, and what it released was judged without B, which server\.start has"
+    with pytest.raises(ChainError, match=said):
+        begun("kept/B")
+    shutil.rmtree(tmp_path / "kept" / "A")
+    assert begun("one-way", "another") == ["A", "B"]
+    shutil.copytree(tmp_path / "kept" / "B", tmp_path / "kept" / "A")
+    with pytest.raises(ChainError, match=said):
+        begun("kept/A")
 
 
 def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path: Path) -> None:
