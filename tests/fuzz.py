@@ -151,8 +151,7 @@ def _command(words: list[str]) -> int:
 def _left(folder: Path) -> list[str]:
     """What an ended command must not leave: anything unfinished or temporary, and a release that is not whole."""
     left = [path for pattern in ("*.unfinished", "*.tmp", "*.removed") for path in folder.rglob(pattern)]
-    # Dask makes a folder that it does not use
-    left += [path for path in (folder / "tmp").iterdir() if path.name != "dask-scratch-space" or any(path.iterdir())]
+    left += (folder / "tmp").iterdir()
     for release in folder.glob("runs/*/*/release"):
         if release.parent.name != "1" and not _is_whole(release):  # that one was made, and damaged, for the case
             left.append(release)

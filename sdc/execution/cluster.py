@@ -206,7 +206,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
                     processes=True,
                     host="127.0.0.1",
                     dashboard_address="127.0.0.1:0",  # the default, 8787, may be taken
-                    scheduler_kwargs={"dashboard": False},
+                    scheduler_kwargs={"dashboard": False, "local_directory": str(scratch)},
                     security=security,
                     memory_limit=memory,
                     local_directory=str(scratch),

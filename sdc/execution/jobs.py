@@ -124,7 +124,11 @@ def _submitted(settings: SlurmSettings, scratch: Path, cluster: Any, loop: Any) 
             security=_certificates(scratch),
             loop=loop,
             # other nodes reach the scheduler, which requires the key; its HTTP requires none
-            scheduler_options={"dashboard_address": "127.0.0.1:0", "dashboard": False},
+            scheduler_options={
+                "dashboard_address": "127.0.0.1:0",
+                "dashboard": False,
+                "local_directory": str(scratch),
+            },
             **job_settings(settings),
         )
     except (OSError, RuntimeError, ValueError) as error:

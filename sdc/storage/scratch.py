@@ -15,7 +15,14 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 PREFIX = "sdc-"
-_WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+_WATCH = """
+import os, shutil, sys
+folder, lock = sys.argv[1:]
+sys.stdin.read()
+shutil.rmtree(folder, ignore_errors=True)
+if os.path.exists(lock) and not os.path.exists(folder):  # else the next run removes what is left
+    os.remove(lock)
+"""
 
 
 @contextmanager
@@ -35,7 +42,7 @@ def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
             folder.mkdir(mode=0o700)
             folder.chmod(mode)  # whatever the umask
             # in its own session: signals to this process group must not end it
-            command = [sys.executable, "-I", "-S", "-c", _WATCH, str(folder)]
+            command = [sys.executable, "-I", "-S", "-c", _WATCH, str(folder), str(_lock_of(folder))]
             with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
                 yield folder
         finally:

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,13 +53,17 @@ def test_dask_says_no_more_than_warnings() -> None:
     assert int(done.stdout) == logging.WARNING
 
 
-def test_an_adaptive_local_cluster(tmp_path: Path, czech: Table) -> None:
+def test_an_adaptive_local_cluster(tmp_path: Path, czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All its files are in one folder, which goes with it."""
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     file = write(tmp_path, {"kind": "local", "adaptive": {"minimum": 1, "maximum": 2}, "memory_per_worker": "1GiB"})
     assert check_cluster(ExecutionConfig(cluster=str(file))) == 2
     executor: Executor
     with open_executor(ExecutionConfig(cluster=str(file))) as executor:
         assert executor.workers == 2
         assert list(executor.run(memory_limit, czech, range(4))) == [1 << 30] * 4
+    assert not list(temporary.iterdir())
 
 
 # SLURM
