@@ -23,26 +23,36 @@ class Deadline:
 
     moment  in seconds since 1970, as the clocks of all machines have it
     marker  a file that all of them see: once it is there, the search is over
+    steady  the moment by a clock that nobody sets back, which no other process has
     """
 
     moment: float = inf
     marker: Path | None = None
+    steady: float = inf
 
     @staticmethod
     def of(release: ReleaseConfig, marker: Path | None = None) -> Deadline:
         """After the minutes of the section, counted from now, or by the marker."""
-        return Deadline(inf if release.minutes is None else time.time() + 60 * release.minutes, marker)
+        if release.minutes is None:
+            return Deadline(marker=marker)
+        seconds = 60 * release.minutes
+        return Deadline(time.time() + seconds, marker, time.monotonic() + seconds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "steady": inf}
 
     @property
     def is_over(self) -> bool:
         """Once it is over it stays so."""
-        return time.time() >= self.moment or (self.marker is not None and self.marker.exists())
+        is_late = time.time() >= self.moment or time.monotonic() >= self.steady
+        return is_late or (self.marker is not None and self.marker.exists())
 
     @property
     def halved(self) -> Deadline:
         """With half of the time that is left."""
-        now = time.time()
-        return self if self.moment == inf else Deadline(now + (self.moment - now) / 2, self.marker)
+        if self.moment == inf:
+            return self
+        return Deadline((time.time() + self.moment) / 2, self.marker, (time.monotonic() + self.steady) / 2)
 
     def check(self) -> None:
         """DeadlineError where it is over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -154,6 +155,19 @@ def test_minutes_are_of_the_clock() -> None:
     assert now + 90 <= Deadline.of(ReleaseConfig(minutes=1.5)).moment <= time.time() + 90
     half = Deadline(now + 90).halved.moment - now
     assert 44 < half < 46
+
+
+def test_a_clock_that_is_set_back_makes_no_search_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other machines know the moment alone, and their units are given up where it ends."""
+    now, steady = time.time(), time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: steady)
+    deadlines = [Deadline.of(ReleaseConfig(minutes=1)), Deadline.of(ReleaseConfig(minutes=2)).halved]
+    now -= 3600
+    for seconds, is_over in ((59, False), (2, True)):
+        steady += seconds
+        assert [one.is_over for one in deadlines] == [is_over, is_over]
+        assert not pickle.loads(pickle.dumps(deadlines[0])).is_over
 
 
 def test_how_far_an_earlier_search_went_is_read_and_has_no_effect() -> None:
