@@ -215,6 +215,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     about, hidden, made = build.config.publication, build.hidden, build.made
     certificate, assessed = made.certificate(names.ASSESSMENT), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
+    proven, run = assessed.open_cells == 0, build.folder.path.name
     content = {
         "name": build.config.name,
         "table": ledger.keyed(build.origin.table),
@@ -223,7 +224,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(names.RELEASE).absolute()),
-        "proof": save_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
+        "proof": save_proof(proofs_folder(ledger.path), certificate, made.table, proven, run),
         "metadata": names.SHA256 + hashlib.sha256((folder / names.METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
         "criterion": build.config.risk.model_dump(mode="json"),

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from io import BytesIO
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -389,10 +390,25 @@ def write_row_groups(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write columns in one or more parts, one in memory at a time."""
+    with replacing(Path(path)) as temporary:
+        _write_parts(temporary, parts, metadata)
+
+
+def columns_in_memory(columns: Mapping[str, Sequence[Any] | npt.NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+    """Return the bytes that `write_columns` writes."""
+    _write_parts(into := BytesIO(), [columns], metadata)
+    return into.getvalue()
+
+
+def _write_parts(
+    into: Path | BytesIO,
+    parts: Iterable[Mapping[str, Sequence[Any] | npt.NDArray[Any]]],
+    metadata: Mapping[str, str] | None,
+) -> None:
     texts = dict(metadata or {})
     tables = (pa.table({k: pa.array(v) for k, v in part.items()}).replace_schema_metadata(texts) for part in parts)
     first = next(tables)
-    with replacing(Path(path)) as temporary, pq.ParquetWriter(temporary, first.schema, **FORM) as writer:
+    with pq.ParquetWriter(into, first.schema, **FORM) as writer:
         for table in chain([first], tables):
             writer.write_table(table)
 

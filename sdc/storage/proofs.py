@@ -7,7 +7,6 @@ files. They are as confidential as the microdata.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from sdc.paths import require_own
 from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation, refutation_facts
 from sdc.storage.certificate import Certificate, starts
-from sdc.storage.parquet import read_columns, write_columns
+from sdc.storage.parquet import columns_in_memory, read_columns
 from sdc.storage.run_folder import read_format, write_json
 from sdc.storage.whole_file import sync
 
@@ -55,9 +54,10 @@ def proofs_folder(ledger: Path) -> Path:
     return ledger.with_name(ledger.name + FOLDER)
 
 
-def save_proof(folder: Path, certificate: Certificate, table: Table, proven: bool) -> str:
+def save_proof(folder: Path, certificate: Certificate, table: Table, proven: bool, run: str) -> str:
     """Write the feasible tables of a certificate durably; return the digest of the file.
 
+    run     name of the run folder: its next run replaces what a killed one has begun to write
     proven  whether every cell of the criterion is proven to have the width
     """
     found = lifted(certificate.proof, table)
@@ -66,10 +66,10 @@ def save_proof(folder: Path, certificate: Certificate, table: Table, proven: boo
     columns = {f"axis {number}": np.ascontiguousarray(codes) for number, codes in enumerate(found.cells.T)}
     width = certificate.min_width if proven else 0
     metadata = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
-    new = folder / f".new.{os.getpid()}"
-    write_columns(new, {**columns, names.DIFFERENCE: found.of, names.CHANGE: found.changes}, metadata)
-    with new.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    content = columns_in_memory({**columns, names.DIFFERENCE: found.of, names.CHANGE: found.changes}, metadata)
+    digest, new = hashlib.sha256(content).hexdigest(), folder / f".new.{run}"
+    new.touch(mode=0o600)
+    new.write_bytes(content)
     sync(new)
     new.rename(folder / FILE.format(digest))
     sync(folder, folder.parent)

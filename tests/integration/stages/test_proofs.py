@@ -49,6 +49,27 @@ def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
     published(ledger.parent, "third", require=["area*age"], protect="suppression", required_only=True, seconds=SECONDS)
 
 
+def test_a_build_that_was_killed_while_it_kept_its_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its next run, another process, leaves the proof alone; it would hold counts for ever."""
+    new_ledger(tmp_path / "led")
+    rename = Path.rename
+
+    def killed(path: Path, to: Path) -> Path:
+        if to.parent.name == "led.proofs":
+            raise KeyboardInterrupt
+        return rename(path, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            published(tmp_path, "first", **FIRST)
+    assert list((tmp_path / "led.proofs").iterdir())
+    monkeypatch.setattr("os.getpid", lambda: 12345)
+    published(tmp_path, "first", **FIRST)
+    (entry,), (file,) = read_ledger(tmp_path / "led").entries, (tmp_path / "led.proofs").iterdir()
+    assert entry.proof == f"sha256:{file.stem}"
+
+
 def test_assess_begins_with_the_proofs_beside_the_ledger_of_a_config(ledger: Path) -> None:
     file = config(ledger.parent, "later", ledger="led", release={"seconds": SECONDS})
     assert invoked("assess", file, "--release", "area").stdout.startswith("releasable")
