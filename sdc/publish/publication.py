@@ -191,7 +191,7 @@ def _contents(cleared: Cleared, name: str, folder: Path, texts: Texts) -> Iterat
     """Each file by name; files about other files come last, because they read the folder."""
     key = signing_key(texts.about)
     yield from ((file.path, file.pieces()) for file in _files(cleared, name, texts))
-    yield DICTIONARY, [_dictionary(cleared, texts.labels).encode()]
+    yield DICTIONARY, [_dictionary(cleared, texts).encode()]
     yield GUIDE, [_guide(cleared, name, texts).encode()]
     metadata = _metadata(cleared, name, texts, folder)
     yield METADATA, [json_of(metadata).encode()]
@@ -288,11 +288,15 @@ def _file_name(number: int, element: SubTable, schema: Schema) -> str:
     return f"{number:03}_{words[:80]}"
 
 
-def _dictionary(cleared: Cleared, labels: Labels) -> str:
+def _published(cleared: Cleared, texts: Texts) -> SubTable:
+    """The variables of all files: what the release has without a file is not even named, nor are its categories."""
+    return st.union(element for element, _ in _named(cleared, texts))
+
+
+def _dictionary(cleared: Cleared, texts: Texts) -> str:
     """The data dictionary as CSV, safe for spreadsheets."""
-    # the categories of an unpublished variable could reveal something: it is not even named
-    published = st.union([cleared.release.variables, *cleared.suppressed_tables])
-    rows = dictionary_rows(Dimension.of(cleared.schema.variables[v], labels) for v in st.members(published))
+    variables = (cleared.schema.variables[v] for v in st.members(_published(cleared, texts)))
+    rows = dictionary_rows(Dimension.of(variable, texts.labels) for variable in variables)
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows(
         [in_csv(value) if isinstance(value, str) else value for value in row] for row in rows
@@ -314,7 +318,7 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
         **{what: True for what, is_so in ((ZEROS, texts.about.zeros), (TOTALS, texts.about.totals)) if is_so},
         "resources": [*resources, dictionary],
         **({CODE_LISTS: lists} if (lists := _code_lists(cleared, texts)) else {}),
-        **({LEVELS: levels} if (levels := _levels(cleared)) else {}),
+        **({LEVELS: levels} if (levels := _levels(cleared, texts)) else {}),
         **_about(texts.about),
     }
 
@@ -327,8 +331,8 @@ def _code_lists(cleared: Cleared, texts: Texts) -> list[str]:
     return [v.name for bit, v in own if v.name in texts.code_lists and (st.has(suppressed, bit) or v.is_merged)]
 
 
-def _levels(cleared: Cleared) -> list[dict[str, Any]]:
-    schema, published = cleared.schema, st.union([cleared.release.variables, *cleared.suppressed_tables])
+def _levels(cleared: Cleared, texts: Texts) -> list[dict[str, Any]]:
+    schema, published = cleared.schema, _published(cleared, texts)
     implied = schema.levels.finest(published)
     finest = [v for axis in schema.axes for v in st.members(implied & schema.levels.of_axis[axis])]
     return [
@@ -488,7 +492,7 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         f"{adding_up}{DICTIONARY} lists the categories of each variable in their order;",
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.",
         *_in_part(cleared, texts),
-        *(f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared)),
+        *(f"{METADATA} says in which {one['variable']} each {one['of']} is." for one in _levels(cleared, texts)),
         *_on_trees(about),
         *(["", *facts] if facts else []),
     ]

@@ -196,6 +196,7 @@ RELEASE = Stage(
     make=release.publish,
     error=release.unverified,
     enter=release.enter,
+    version=2,
     task="publish",
 )
 STAGES = (TABLE, WIDTHS, SEARCH, ASSESSMENT, REPORT, RELEASE)  # of every build

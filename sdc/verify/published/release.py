@@ -12,7 +12,7 @@ import numpy as np
 from sdc import run_format as names
 from sdc.verify.core.levels import SubTable, check, keys_of, size_of
 from sdc.verify.core.proof import EvidenceFolder, Fact, folded, is_within
-from sdc.verify.core.weighted import Totals, read_totals, rounded
+from sdc.verify.core.weighted import NO_TOTALS, Totals, read_totals, rounded
 from sdc.verify.published.formats import Cell, Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.pxapi import is_of_api
@@ -68,7 +68,8 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     page = evidence.file(names.RELEASE, names.INDEX)
     check(not (why := why_not_of(page.read_text(encoding="utf-8"), metadata)), f"{evidence.path} {why}")
     _check_texts(evidence, metadata, frozenset[str]().union(*shown) - evidence.hidden)
-    return public, all(counted)
+    # beside weights, no file at all has no counts
+    return public, all(counted) and bool(counted or totals is NO_TOTALS)
 
 
 def _check_parts(

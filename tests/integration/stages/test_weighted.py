@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -304,3 +305,24 @@ def test_no_count_goes_out_below_totals_instead_of_counts(records: pa.Table, tmp
     totals = {"round": 1, "programs": 50, "publish": "instead"}
     with pytest.raises(ReleaseError, match=r"publication\.children has 'c\*e', which the release does not imply"):
         build_of(tmp_path, records, weighted=totals, publication={"children": ["c*e"]})
+
+
+@pytest.mark.parametrize(
+    ("rows", "base", "shown"),
+    [
+        ("a1,b0,10\na1,b0,1\na1,b0,10\na2,b0,1.5\n", 10, []),
+        ("a0,b0,10\na0,b1,1\na0,b1,1\na1,b0,10\na1,b1,1\na2,b1,1\na2,b1,1.5\n", 50, []),
+    ],
+)
+def test_no_variable_is_named_whose_totals_are_all_withheld(
+    rows: str, base: int, shown: list[str], tmp_path: Path
+) -> None:
+    """Nothing of it is public instead of counts, and the build ends with what is."""
+    (tmp_path / "t.csv").write_text(f"A,B,w\n{rows}")
+    table = {"path": "t.csv", "weight": "w", "categories": {"A": ["a0", "a1", "a2"], "B": ["b0", "b1"]}}
+    sections = {"risk": {"min_width": 1}, "weighted": {"publish": "instead", "round": base}}
+    release = built(written(tmp_path, table=table, release={"method": "ordered"}, **sections)).folder.stage("release")
+    with (release / "data_dictionary.csv").open(newline="") as file:
+        assert [*dict.fromkeys(row["variable"] for row in csv.DictReader(file))] == shown
+    assert [*release.glob("0*.csv")] == []
+    assert verify(release.parent).verified
