@@ -332,12 +332,10 @@ def _write_rows(out: Path, rows: list[dict[str, Any]], number: str = "") -> None
     if out.suffix == ".parquet":
         write_columns(out, columns)
         return
-    from xlsxwriter import Workbook
-
-    from sdc.publish.formats.xlsx import fill
+    from sdc.publish.formats.xlsx import fill, workbook
 
     shown = [[str(one) if len(str(one)) > MOST_DIGITS else one for one in values] for values in columns.values()]
-    with replacing(out) as temporary, Workbook(str(temporary)) as book:
+    with replacing(out) as temporary, workbook(temporary) as book:
         fill(book, None, [[*columns], *zip(*shown, strict=True)])
 
 

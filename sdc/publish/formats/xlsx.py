@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from sdc.model.errors import ReleaseError
 from sdc.model.extras import require_packages
@@ -16,6 +18,7 @@ from sdc.model.table import Codes, Counts
 from sdc.publish.formats.table import NO_COUNT, CountTable, Dimension, Pieces, dictionary_rows
 from sdc.publish.formats.xml import require_xml
 from sdc.run_format import SHEETS, WITHHELD_STATUS, cross_sheet
+from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
@@ -40,22 +43,29 @@ def xlsx(tables: Sequence[CountTable]) -> Pieces:
 
 
 def _written(tables: Sequence[CountTable]) -> Pieces:
+    with TemporaryFile() as file:
+        with workbook(file, constant_memory=True, use_zip64=True) as book:
+            book.set_properties({"created": MADE})
+            fill(book, CONTENTS, _contents(tables))
+            for table in tables:
+                fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
+                if crossed := _cross_name(table):
+                    fill(book, crossed, _crossed(table))
+            variables = {v.name: v for table in tables for v in table.variables}
+            fill(book, DICTIONARY, dictionary_rows(variables.values()))
+        file.seek(0)
+        yield from iter(partial(file.read, 1 << 20), b"")
+
+
+@contextmanager
+def workbook(into: Path | IO[bytes], **options: bool) -> Iterator[Workbook]:
+    """Yield a workbook; its sheets, in temporary files meanwhile, go with this process, however it ends."""
     # imported here: only some publications need it
     from xlsxwriter import Workbook
 
-    with TemporaryFile() as file:
-        book = Workbook(file, {"constant_memory": True, "use_zip64": True})
-        book.set_properties({"created": MADE})
-        fill(book, CONTENTS, _contents(tables))
-        for table in tables:
-            fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
-            if crossed := _cross_name(table):
-                fill(book, crossed, _crossed(table))
-        variables = {v.name: v for table in tables for v in table.variables}
-        fill(book, DICTIONARY, dictionary_rows(variables.values()))
-        book.close()
-        file.seek(0)
-        yield from iter(partial(file.read, 1 << 20), b"")
+    where = str(into) if isinstance(into, Path) else into
+    with own_scratch(Path(gettempdir())) as scratch, Workbook(where, {"tmpdir": str(scratch), **options}) as book:
+        yield book
 
 
 def fill(book: Workbook, name: str | None, rows: Iterable[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -35,6 +36,17 @@ with own_scratch(Path(sys.argv[1])) as folder:
     (folder / "counts.npy").touch()
     print(folder.name, flush=True)
     sys.stdin.read()
+"""
+WORKBOOK = """
+import os, signal
+from sdc.publish.formats.xlsx import fill, workbook
+
+def rows():
+    yield "a", 1
+    os.kill(os.getpid(), signal.SIGKILL)
+
+with open(os.devnull, "wb") as into, workbook(into, constant_memory=True) as book:
+    fill(book, None, rows())
 """
 
 
@@ -72,3 +84,11 @@ def test_a_scratch_folder_goes_with_its_process_however_that_ends(tmp_path: Path
         process.send_signal(death)
         process.wait(600)
     wait_until(lambda: [path.name for path in tmp_path.iterdir()] == ["sdc-of-somebody"])
+
+
+def test_sheets_of_a_workbook_go_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    """They are in temporary files until the workbook is written."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", WORKBOOK], env=environment, timeout=600)
+    assert ended.returncode == -signal.SIGKILL
+    wait_until(lambda: not list(tmp_path.iterdir()))
