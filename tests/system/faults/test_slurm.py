@@ -138,7 +138,7 @@ def test_a_sweep_of_what_no_worker_holds(on_slurm: OnSlurm, monkeypatch: pytest.
     config = {"name": "large", "table": table, "risk": {"min_width": 3}}
     on_slurm.write(config, memory_per_worker="512MiB")
     on_slurm.ended(on_slurm.started(command="sweep"))
-    assert "widths: the table does not fit a worker, which reads it in parts, 16 of them" in on_slurm.said
+    assert "widths: the table does not fit a worker, so it is read in 16 parts" in on_slurm.said
     monkeypatch.chdir(on_slurm.folder)
     (found,) = Path("runs").glob("*/*/widths")
     here = read_table("records.parquet")
