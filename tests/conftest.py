@@ -1,7 +1,5 @@
 """What all tests share: public data, a published table, two workers; and how a run of the tests is arranged."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

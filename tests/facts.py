@@ -1,7 +1,5 @@
 """Small tables with facts of every kind, for Hypothesis, and all tables that agree with them, by `tests.reference`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -102,7 +100,7 @@ class FactCase(Case):
     @staticmethod
     def of(
         table: Table, subtables: Sequence[int], zeros: StructuralZeros, facts: Sequence[Fact], most: int = MOST_LISTED
-    ) -> FactCase:
+    ) -> "FactCase":
         """With the tables listed; TooManyTablesError where they are more than `most`."""
         tables = agreeing(table, subtables, zeros, facts, most)
         return FactCase(table, tuple(subtables), zeros, tables, tuple(facts))

@@ -6,8 +6,6 @@ Each case runs in a fork of this process, which has everything imported. A case 
 `python -m tests.fuzz config 1 7 17` runs number 17 of seed 7 alone. Exit status 1 where anything was found.
 """
 
-from __future__ import annotations
-
 import collections
 import os
 import random

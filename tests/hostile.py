@@ -1,7 +1,5 @@
 """Hostile input, drawn from a seed: configs, command lines, run folders and tables that are wrong in many ways."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import io

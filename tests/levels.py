@@ -3,8 +3,6 @@
 These are listed by `tests.reference`, to which groups and counts are given as the schema has them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property

@@ -5,8 +5,6 @@
 It needs the extra `system`. Exit status 0 if everything passed within the time. The seed repeats the same cases.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

@@ -1,7 +1,5 @@
 """How many random cases a test takes: few by default, many in the nightly run. They are new in each run."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

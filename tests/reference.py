@@ -12,8 +12,6 @@ protect confidentiality" (2003); [FS] Fischetti, Salazar, "Solving the cell supp
 auditing" (2005).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Small tables and releases of every kind for Hypothesis, and the published tables typed in from their papers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, product

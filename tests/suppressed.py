@@ -1,7 +1,5 @@
 """Small tables some sub-tables of which go out suppressed, and all tables that agree with what is then public."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tables of many variables that depend on each other: latent classes, each of which has its own laws."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdc.model.schema import Schema, Variable

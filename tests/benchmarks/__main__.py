@@ -11,8 +11,6 @@ LattE's program `count` comes from PATH or from the folder LATTE. The wheel pass
 `sage_wheels/bin`, where it also needs the program `scdd_gmp` of Debian's libcdd-tools.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

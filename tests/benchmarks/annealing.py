@@ -1,7 +1,5 @@
 """Proposals of simulated annealing over decomposable releases, beside a chain in plain Python with NumPy arrays."""
 
-from __future__ import annotations
-
 import math
 import random
 from functools import partial

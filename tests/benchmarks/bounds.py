@@ -1,7 +1,5 @@
 """Bounds of cells given all two-way marginals of binary items: beside HiGHS, and by two processes beside one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import combinations

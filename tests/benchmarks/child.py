@@ -1,7 +1,5 @@
 """A fresh Python that does one call for `measure.start_child`: pickled arguments in, the pickled result out."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import pickle

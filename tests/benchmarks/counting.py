@@ -1,7 +1,5 @@
 """Counting records: partitioned Parquet to the cells of the full table, beside GROUP BY of DuckDB and Polars."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Counting the tables that agree with a release, beside LattE integrale, which counts lattice points of polytopes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Iterative proportional fitting: a sweep over all two-way marginals beside `ipfn` and plain NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """GROUP BY of DuckDB and of Polars over a folder of Parquet files, each in a process of its own."""
 
-from __future__ import annotations
-
 import time
 
 Counted = tuple[float, dict[tuple[str, ...], int]]

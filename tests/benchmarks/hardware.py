@@ -1,7 +1,5 @@
 """The limits that rows are compared with: memory bandwidth, additions, and what two processes do together."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Bounds of cells by HiGHS, in a process of its own: it cannot share one with OR-Tools."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exact law of each at-risk cell under a decomposable release, beside the same chain of matrices in NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln

@@ -1,7 +1,5 @@
 """What every benchmark uses: data files, clocks that take turns, child processes, and the rows of the result."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import statistics

@@ -1,7 +1,5 @@
 """The page of results in Markdown: the table, what each row timed, the limits, the machine, and the versions."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

@@ -1,7 +1,5 @@
 """Suppression in two-way tables whose margins are public, beside optimal suppression by pytauargus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Optimal suppression of a two-way table by pytauargus (tau-ARGUS with HiGHS), in a process of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import tempfile

@@ -1,7 +1,5 @@
 """All critical widths of a table beside all its marginals by Polars and DuckDB, and by two processes beside one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

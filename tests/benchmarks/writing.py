@@ -1,7 +1,5 @@
 """Writing a published table as CSV and as Parquet, beside Polars and pandas."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Audits to render: the Czech auto workers in full, and a large synthetic one of 13 variables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations

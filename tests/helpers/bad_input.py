@@ -1,7 +1,5 @@
 """Tables and configs with one error each, and the message that each command gives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Builds in one process for tests: their configs, what became of each stage, and one of the Czech table to copy."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

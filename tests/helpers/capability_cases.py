@@ -1,7 +1,5 @@
 """Capabilities tried together on small tables; what goes out is judged by listing all tables that agree with it."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections import Counter

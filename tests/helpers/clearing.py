@@ -1,7 +1,5 @@
 """Releases cleared for tests of what comes after the gate, whatever they disclose."""
 
-from __future__ import annotations
-
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish import gate

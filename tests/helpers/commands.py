@@ -1,7 +1,5 @@
 """Commands as a user gives them, in this process or in one of their own, and what they leave behind."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """One process that answers one command after another, with one Prefect server: a shell would start both each time."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Tables of counts as formats write them, drawn by Hypothesis, and the judge of what a reader finds in a file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

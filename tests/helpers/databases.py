@@ -1,7 +1,5 @@
 """Databases of histories: a PostgreSQL cluster of the tests' own on a Unix socket, and SQLite files."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

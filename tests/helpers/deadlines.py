@@ -1,7 +1,5 @@
 """Deadlines that do not depend on a clock."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from sdc.deadline import Deadline

@@ -1,7 +1,5 @@
 """Exact laws by listing all tables, and how far sampled ones are from them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

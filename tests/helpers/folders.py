@@ -1,7 +1,5 @@
 """What is in a folder, for tests that compare two."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A server in process for tests of its HTTP side: a small service, keys of each role, a client, and a loopback port."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

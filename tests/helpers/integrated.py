@@ -1,7 +1,5 @@
 """Models that are not decomposable by numerical integration: the judges of what is sampled."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,7 +1,5 @@
 """What a run of the tests keeps for the next: folders of the user's cache, named by a digest of what they depend on."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

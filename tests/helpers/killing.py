@@ -1,7 +1,5 @@
 """Builds that are killed at chosen moments and started again until they are done, under the eyes of a watcher."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """What the processes of a build listen to, and what they answer to whoever asks without a key."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 import urllib.error

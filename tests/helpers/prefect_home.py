@@ -1,7 +1,5 @@
 """Homes of Prefect with an empty database, and servers that are killed and started again at will."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

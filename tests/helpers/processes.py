@@ -1,7 +1,5 @@
 """Which process runs which test, where there are several: what is dear to open is opened by one of them, and once."""
 
-from __future__ import annotations
-
 import os
 from itertools import chain
 from pathlib import Path

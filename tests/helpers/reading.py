@@ -1,7 +1,5 @@
 """Records read by the process of a test: each refusal ends the child that reads, and another takes long to start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Table servers as processes, streams of clients, and what their history says, read without the server's code."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

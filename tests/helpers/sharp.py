@@ -1,7 +1,5 @@
 """A build with `assessment: sharp` of a table that is large for the methods that bound all of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SLURM on this machine alone: one node, no accounting, everything below one folder, gone when the block ends."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A service without a history, for tests of what stands before one: the myopic rule on a small table, at once."""
 
-from __future__ import annotations
-
 import copy
 from collections import Counter
 from concurrent.futures import Future
@@ -37,7 +35,7 @@ class SmallService(Service):
         self._told: list[tuple[Request, Witness | None]] = []
         self._moments = [self._moment(None)]
 
-    def copy(self) -> SmallService:
+    def copy(self) -> "SmallService":
         """Another one that goes on from here."""
         found = copy.copy(self)
         found._told, found._moments = list(self._told), list(self._moments)

@@ -1,7 +1,5 @@
 """Random streams of requests, and what is right after each of them, found without the server's code."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

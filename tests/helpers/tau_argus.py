@@ -1,7 +1,5 @@
 """Batches of tau-ARGUS with invented data: the statements are those of examples in public manuals."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

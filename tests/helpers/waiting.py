@@ -1,7 +1,5 @@
 """Waits that end: each has a deadline, after which the test fails."""
 
-from __future__ import annotations
-
 import select
 import subprocess
 import threading

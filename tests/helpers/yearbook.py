@@ -1,7 +1,5 @@
 """A yearbook: people by small areas, of which some tables go out suppressed, rounded or with merged categories."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The verbs for notebooks: names in, values out, and nothing but `sdc` to import."""
 
-from __future__ import annotations
-
 import doctest
 import inspect
 import shutil

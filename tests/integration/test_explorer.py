@@ -1,7 +1,5 @@
 """The explorer of the query space: what its page and text say, beside judges that ask every question."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The handbook and the README: what they name is there, and the page of the handbook has all of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

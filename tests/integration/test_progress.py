@@ -1,7 +1,5 @@
 """Progress with the time left, the memory of stages and units, and the summary of a run."""
 
-from __future__ import annotations
-
 import re
 import sys
 import threading
@@ -101,10 +99,10 @@ class Kernel:
     kernel: object = True
     shown: list[tuple[str, str]] = field(default_factory=list)
 
-    def get_ipython(self) -> Kernel:
+    def get_ipython(self) -> "Kernel":
         return self
 
-    def display(self, content: dict[str, str], *, raw: bool, display_id: bool) -> Kernel:
+    def display(self, content: dict[str, str], *, raw: bool, display_id: bool) -> "Kernel":
         assert raw
         assert display_id
         self.shown.append(("shown", content["text/plain"]))

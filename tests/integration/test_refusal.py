@@ -1,7 +1,5 @@
 """What a refusal says aloud, and where the rest of it is."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What results say of themselves: text, pages and frames by names, and figures."""
 
-from __future__ import annotations
-
 import base64
 import html
 import pydoc

@@ -1,7 +1,5 @@
 """Runs and what was published, from Python."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

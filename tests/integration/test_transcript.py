@@ -1,7 +1,5 @@
 """Each verb on one config with recodes, labels, constraints and a criterion: all of them speak of the same table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the founding papers print, recomputed by the product's own verbs: `python -m tests.papers`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """[CACM]: the table server. Its paper prints definitions and rules, and pictures of tables that were not published."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """[DFT]: bounds of a table of three variables, and what a release makes likely of its small cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import cast
 

@@ -1,7 +1,5 @@
 """[DKS] and [DF]: explicit bounds, linear programs, the shuttle, and dichotomous tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """An item of a paper: what it prints, what is computed of the same data, and what an independent check has found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

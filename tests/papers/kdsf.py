@@ -1,7 +1,5 @@
 """[KDSF]: critical widths, the ordered marginals, the decomposable releases and the query space over time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from sdc import api

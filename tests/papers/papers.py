@@ -1,7 +1,5 @@
 """All items of the papers, computed and judged; and the page and the document that say how they stand."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The pictures of the page: those of the report, of the papers' tables, and printed probabilities beside exact ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup

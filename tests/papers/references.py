@@ -1,7 +1,5 @@
 """The references: one place has them in full, the handbook's page on the papers, and all else names them by a key."""
 
-from __future__ import annotations
-
 import re
 
 from sdc.handbook import pages

@@ -1,7 +1,5 @@
 """The data of the papers: tables that they print, files that a folder may have, and what several items look at."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Results as data frames of pandas and Polars, figures in a browser, and a build from a plain script."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

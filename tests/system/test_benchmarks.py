@@ -1,7 +1,5 @@
 """The benchmarks in short: on small tables each gives rows and the rivals' answers are ours. Times are not judged."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

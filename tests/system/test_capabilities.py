@@ -1,7 +1,5 @@
 """The table of capabilities: complete, and true of every pair, by judges that list all tables that agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from inspect import isclass

@@ -4,8 +4,6 @@ By a stage of a small build whose output is another one, by the plan, by a refus
 shows it: tests/every_setting.yaml. Those of `table` are in tests/unit/data/test_settings.py, as is that all are listed.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 import re

@@ -1,7 +1,5 @@
 """The examples in configs/: each can be read, says how it is run, and is run as it says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The explorer of the query space as a widget and in a browser: each answer is that of the criterion."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """A share of tests/fuzz.py: hostile configs, command lines and tables are one message and a status each."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The handbook: its snippets run and print what it says, and its page is read by a full parser and in a browser."""
 
-from __future__ import annotations
-
 import doctest
 import os
 import re

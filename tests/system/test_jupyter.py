@@ -1,7 +1,5 @@
 """A real kernel, and a real notebook in a real browser: how far a verb is, and the explorer under the cursor."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

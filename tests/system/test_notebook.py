@@ -1,7 +1,5 @@
 """The notebook that walks through every verb: its cells are run as a notebook would, in a process of their own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

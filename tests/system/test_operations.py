@@ -1,7 +1,5 @@
 """The pages of operations: units are what systemd takes, and the restore drill and the night are performed."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import re

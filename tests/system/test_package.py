@@ -1,7 +1,5 @@
 """The distribution: its name, what it requires, what is in a wheel, and what runs without its extras."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """The founding papers: every item computed anew, what agrees, what differs and why; the page and the document of it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

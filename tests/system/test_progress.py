@@ -1,7 +1,5 @@
 """The memory of workers, as a run says it of each stage."""
 
-from __future__ import annotations
-
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import Executor
 from sdc.memory import MIB, forget_peak, peak_bytes

@@ -1,7 +1,5 @@
 """The README: its build and its tests print what it shows."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

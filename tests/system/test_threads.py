@@ -1,7 +1,5 @@
 """Numerical libraries with several threads: the same result."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

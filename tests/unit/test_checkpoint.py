@@ -1,7 +1,5 @@
 """Checkpoints on disk: what is whole comes back, and what is skipped is said in a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """That a run of all tests runs all of them."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatch
 from pathlib import Path
 

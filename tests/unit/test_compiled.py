@@ -1,7 +1,5 @@
 """Kernels that several processes need at once, and what threads keep for them."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Searches that a deadline ends: what they have is proven."""
 
-from __future__ import annotations
-
 import pickle
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The log of a run: one JSON object a line, with the stage at work; broken lines are left out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which tests a run takes, and how many random cases."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The private words of earlier versions (issue 78) do not come back."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

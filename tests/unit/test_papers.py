@@ -3,8 +3,6 @@
 Every item is computed anew in `tests/system/test_papers.py`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Nothing is loaded that another user could have written."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The files beside the code: each can be read by the programs that it is for, and agrees with the code."""
 
-from __future__ import annotations
-
 import os
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """The definition itself: it stands alone, and gives the published figures."""
 
-from __future__ import annotations
-
 import ast
 from itertools import combinations
 from math import prod

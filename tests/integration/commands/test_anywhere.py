@@ -1,7 +1,5 @@
 """Commands in any locale, and paths as people write them in a quoted argument or in a config."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

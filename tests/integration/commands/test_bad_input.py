@@ -1,7 +1,5 @@
 """Bad input of each command is one message, and nothing is written."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Help, usage and versions: each command explains itself, and wrong usage has status 2."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Posteriors, sample uniques and fitted models by command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

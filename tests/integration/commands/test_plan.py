@@ -1,7 +1,5 @@
 """`sdc plan`, `sdc status` and `sdc list`: sizes, memory and times of a build, and what there is of it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

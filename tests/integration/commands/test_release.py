@@ -1,7 +1,5 @@
 """`sdc release`: the published releases, what is written, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The commands about published folders, ledgers and single tables, as a script meets them."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

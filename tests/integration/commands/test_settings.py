@@ -1,7 +1,5 @@
 """Settings beside a file: --set and options that people use, checked as in a config; names of an earlier version."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

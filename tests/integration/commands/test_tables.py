@@ -1,7 +1,5 @@
 """Widths, bounds, assessments and enumerations by command: the published numbers, as text and as JSON."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A batch of tau-ARGUS becomes a config and records; nothing without a counterpart is passed over."""
 
-from __future__ import annotations
-
 import csv
 import json
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Counting by two workers: the same table, and what they cannot read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is guessed from published tables alone, and how it is scored."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Bounds of what several publications tell together, against every table that agrees with them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

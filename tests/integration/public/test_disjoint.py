@@ -1,7 +1,5 @@
 """What is called disjoint and is not: the same records published twice, judged by enumeration."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables with missing counts as the table to publish from: decisions are safe whatever the missing counts are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

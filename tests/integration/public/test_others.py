@@ -1,7 +1,5 @@
 """What others published, in files that no writer of this project made: read completely, or refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

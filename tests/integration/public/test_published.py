@@ -1,7 +1,5 @@
 """Tables of counts read back from every format that can be checked, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Published tables in every order: whether they agree, who contradicts whom, and the bounds, by listing all tables."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import combinations, permutations

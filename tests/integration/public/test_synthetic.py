@@ -1,7 +1,5 @@
 """Synthetic tables: every published count is met, the law is that of all tables that agree, nothing else is taken."""
 
-from __future__ import annotations
-
 import csv
 from collections import Counter
 from math import factorial, prod

@@ -1,7 +1,5 @@
 """Totals of published tables are facts, however their files mark them: found out where they do not add, and judged."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

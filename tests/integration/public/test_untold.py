@@ -1,7 +1,5 @@
 """Tables of which some counts are not told, or between two numbers, against every table of counts that agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Canaries of a confidential table, looked for in every byte of a release in all formats, decoded where packed."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

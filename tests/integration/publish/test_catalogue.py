@@ -1,7 +1,5 @@
 """What a release has beside its tables: checksums, signature, catalogue, and what describes it for others."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

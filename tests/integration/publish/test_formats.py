@@ -3,8 +3,6 @@
 `tests/system/publish` reads the same files by libraries for each format.
 """
 
-from __future__ import annotations
-
 import csv as stdlib_csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The gate: what it clears, what it refuses and by which name, and that nothing else makes what it makes."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

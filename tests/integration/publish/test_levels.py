@@ -1,7 +1,5 @@
 """Published tables of areas in regions: by the areas alone, with what says in which region each of them is."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

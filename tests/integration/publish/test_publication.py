@@ -1,7 +1,5 @@
 """The published folder: what the files hold, that they read back to the release, and every refusal."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

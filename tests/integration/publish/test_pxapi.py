@@ -1,7 +1,5 @@
 """PxWebApi 2 as files: every document is that of the table, whatever its names, and the verifier reads the same."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The chain: whole, chained, one writer at a time, and clear when its database is not there."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The numbers on a report's first page and in its sections, against the files of the run that it is about."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Searches of builds: what run folders say of an objective, and of how much better a release could be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

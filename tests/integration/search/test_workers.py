@@ -1,7 +1,5 @@
 """Searches, widths and chains by two workers: what one process finds, to the last bit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

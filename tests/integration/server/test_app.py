@@ -1,7 +1,5 @@
 """The HTTP interface over a small service: requests, tables, frontiers, operators, labels, and what is down."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import io

@@ -1,7 +1,5 @@
 """The audit: a right history passes, and whatever is wrong with another is named with its entry."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -339,7 +337,7 @@ class Kept:
         return self._entries[-1]
 
     @contextmanager
-    def turn(self) -> Iterator[Kept]:
+    def turn(self) -> Iterator["Kept"]:
         yield self
 
     def entries(self) -> list[Entry]:

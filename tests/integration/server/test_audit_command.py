@@ -1,7 +1,5 @@
 """`sdc audit` and `sdc migrate`: whose criterion a history is judged by, and what they print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Nothing confidential leaves: distinctive counts, asked for in every way there is, are in no byte that a user gets."""
 
-from __future__ import annotations
-
 import io
 import logging
 import re

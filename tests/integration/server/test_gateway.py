@@ -1,7 +1,5 @@
 """What the HTTP interface does not let in: bad requests, too much at once, other hosts, keys, sessions and forms."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

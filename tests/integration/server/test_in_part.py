@@ -1,7 +1,5 @@
 """Sub-tables that a server answers in part: judged by every table that agrees with what it tells, in its own files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -73,7 +71,7 @@ class Desk:
     rules: list[dict[str, Any]]
 
     @staticmethod
-    def of(case: Case, folder: Path, rules: list[dict[str, Any]]) -> Desk:
+    def of(case: Case, folder: Path, rules: list[dict[str, Any]]) -> "Desk":
         known, schema = replace(case.known, release=NOTHING), case.table.schema
         judge, public = Judge(case.table, known, case.evaluator.criteria), case.known.release
         first = State.first(schema, public)

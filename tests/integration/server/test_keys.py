@@ -1,7 +1,5 @@
 """`sdc keys`: who has which key, beside a running server, and how an operator without a key gets in again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A desk of a table whose axes have levels: what is public is closed and safe, by a judge that knows no server."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What a server counts, as Prometheus' own parser reads it, and what is not among it."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A history that is away while the server answers: 503 until it is back, and then the state of before."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager

@@ -1,7 +1,5 @@
 """The table of what may become of a request: all of it happens, and nothing else does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool

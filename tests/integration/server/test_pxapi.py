@@ -1,7 +1,5 @@
 """PxWebApi 2 over HTTP: documents, selections of public tables, code lists, and the API's own problems."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The flow that has a server hold a round: over HTTP, with an operator's key."""
 
-from __future__ import annotations
-
 import pytest
 
 from flows.request_round import KEY, request_round

@@ -1,7 +1,5 @@
 """The service over a history: logged, decided, stored and then told; the same after every start."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Streams of requests against rule sets: their results, their figures, rounds, and a history under other rules."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing

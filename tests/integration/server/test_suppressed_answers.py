@@ -1,7 +1,5 @@
 """What is told of sub-tables in part: by a history, which may be forged, and over HTTP in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

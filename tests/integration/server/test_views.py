@@ -1,7 +1,5 @@
 """The views of a history: what a replay of its entries says, and what the handbook asks of them."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What an attack on a published folder got right, by the run that published it, in Python and by the command."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """What columns and config alone tell is refused before a record is read, in the words of later."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A build that is told what to release: required and forbidden sub-tables, demand, and what it says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

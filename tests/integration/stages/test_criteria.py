@@ -1,7 +1,5 @@
 """Builds under each criterion: what goes out, what verify says under a stricter one, and what the gate says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

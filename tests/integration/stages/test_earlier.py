@@ -1,7 +1,5 @@
 """Builds that are judged together with what was published before: by us or others, of all records or of some."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any

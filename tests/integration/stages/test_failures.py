@@ -1,7 +1,5 @@
 """A build that fails, whose files were changed or whose release is not proven publishes nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -5,8 +5,6 @@ digest and every key as the program would. What is public after a rerun is judge
 with the search and its proofs.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The forger has an honest table and an honest certificate: of a release that was 
 last check lets through is judged by enumeration, which shares no code with it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Run folders whose suppressed, rounded or merged tables were forged: none is verified."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Builds whose required sub-tables do not all fit whole: some go out in part, proven, published and read back."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

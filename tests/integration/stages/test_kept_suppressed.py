@@ -1,7 +1,5 @@
 """What an earlier table suppressed stays suppressed: in builds, at the gate, and in a server's history."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 from typing import Any

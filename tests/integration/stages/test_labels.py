@@ -1,7 +1,5 @@
 """Published labels say that a category has a record: what goes out keeps the width for readers who know that too."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Builds with a ledger: each release is entered, the next is judged with all, and one that does not hold is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

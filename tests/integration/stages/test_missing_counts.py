@@ -1,7 +1,5 @@
 """Builds from tables with missing counts: what goes out is known and safe, and `sdc verify` sees what was changed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -5,8 +5,6 @@ and `lists` suppressed cells whose categories the config names. They were built 
 fixture says where the files are now.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The stages that a config may ask for, and the other methods of search: what they find is what the functions find."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Proofs of what was published: kept beside the ledger, checked again, and what every later build begins with."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a build publishes: exact marginals, the same from any parts of the input, and nothing that is confidential."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """What is proposed instead of refused sub-tables goes out as it says, once it is pasted into a config."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import cache

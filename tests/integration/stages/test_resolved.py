@@ -1,7 +1,5 @@
 """What a command is about: bounds under a run's release show what its certificate shows."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a build takes over from an earlier one, and what a change of config, data or files makes again."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A build that is killed while its release grows goes on from its checkpoint."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A build with `assessment: sharp`, and `sdc bounds --sharp`: the same bytes whoever works, however often one dies."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The table stage: parts that are recoded and counted on workers, what is set aside, what changes meanwhile."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

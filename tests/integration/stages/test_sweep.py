@@ -1,7 +1,5 @@
 """The sweep alone: what it needs and finds, in parts or whole the same, and what it refuses with nothing left."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A release that goes to where a URL leads: whole, with its digests last, and never over another one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

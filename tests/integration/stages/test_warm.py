@@ -1,7 +1,5 @@
 """Kernels before they are needed: what is compiled for made-up tables is all that a build of other tables calls."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds of a file with survey weights: what goes out, what verify says, and what is refused."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

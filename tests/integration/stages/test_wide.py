@@ -1,7 +1,5 @@
 """A build of more variables than can be listed: a floor is chosen, said, and what goes out is verified."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq

@@ -4,8 +4,6 @@ After each corruption the manifest is made to say that the folder is as it was m
 it, and not the check of the files.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Signed releases, and what others sign in their place."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Certificates: the honest one is accepted, and none that is corrupt, whatever the manifest is made to say."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What `sdc verify` judges beside the width of at-risk cells: limits on the posterior, rules, sub-tables in part."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

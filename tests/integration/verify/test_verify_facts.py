@@ -3,8 +3,6 @@
 The honest evidence is every table that agrees with all that is known, listed by the judge of `tests.facts`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

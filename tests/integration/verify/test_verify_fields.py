@@ -3,8 +3,6 @@
 What it does not find is in `CLAIM_NOTHING`, each with its reason; and whatever is there is in some folder.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the verifier reads of formats beside CSV and Parquet: it rejects a file that tells other things than these."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

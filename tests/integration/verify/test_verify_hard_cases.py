@@ -1,7 +1,5 @@
 """Certificates of tables by hand, that prove something only where a rule of the proof is forgotten."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

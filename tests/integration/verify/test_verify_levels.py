@@ -1,7 +1,5 @@
 """Certificates of tables with levels: the honest one is accepted, and none that says of levels what is not so."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -5,8 +5,6 @@ the build is stopped before its own publication, which is then written all the s
 alone. Without the fault the same build is verified.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

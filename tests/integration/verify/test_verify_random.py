@@ -3,8 +3,6 @@
 What is right is accepted, to the last record; of anything else nothing is certified that not every table agrees with.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest.mock import ANY
 

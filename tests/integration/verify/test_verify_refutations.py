@@ -1,7 +1,5 @@
 """Refutations in a run folder: the honest ones hold, and none that is forged, whatever the manifest is made to say."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace

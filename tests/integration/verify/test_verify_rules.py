@@ -1,7 +1,5 @@
 """What `sdc verify` says of the rules on published counts, beside the criteria, on tables with levels and zeros."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A signed release: what its statements say, and that `sdc verify` finds it where they or the files are corrupt."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

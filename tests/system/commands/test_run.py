@@ -1,7 +1,5 @@
 """`sdc run` with Prefect's server: one document, progress, reuse, and one message for bad input."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

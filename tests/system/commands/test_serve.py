@@ -1,7 +1,5 @@
 """`sdc serve` before it listens: what a server needs is prepared by a flow, once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

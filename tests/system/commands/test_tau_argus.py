@@ -1,7 +1,5 @@
 """The primary cells of a batch of tau-ARGUS are those that pytauargus names, and the config of its counts builds."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import re

@@ -1,7 +1,5 @@
 """A trial of a build whose stages take too long."""
 
-from __future__ import annotations
-
 import multiprocessing
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data frames of pandas, Polars and DuckDB: the same table as from a file, and refusals that quote no value."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Processes around reading: `sdc init` at a terminal, and the reader's child when its parent is killed."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import random

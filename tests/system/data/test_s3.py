@@ -1,7 +1,5 @@
 """S3: parts that vanish before a build and during it, and what is said where there is nothing to read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files of SPSS, Stata and SAS: counted as the standard library counts the same records, or refused."""
 
-from __future__ import annotations
-
 import ctypes
 import datetime
 import random

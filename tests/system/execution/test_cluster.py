@@ -1,7 +1,5 @@
 """Cluster files: each kind loads and is refused in one sentence, and what is submitted for it is what it says."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

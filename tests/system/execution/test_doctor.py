@@ -1,7 +1,5 @@
 """What is looked at of a machine: each thing that is wrong in one line with what to do, and nothing written."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Every executor through the same tests, with faults injected: order, laziness, deaths, same results."""
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

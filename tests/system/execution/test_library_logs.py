@@ -1,7 +1,5 @@
 """What Dask logs, here and in workers: in the log of the run that is open, and never on the console."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """Units that get lost between client, scheduler and workers: they are handed out again, and no others are."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -4,8 +4,6 @@ Each build goes through a real Prefect server with a database of its own, which 
 logs of flows with the tracebacks of whatever failed.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Searches that are to end, and that a fault of workers has left with work: nothing of them is kept as done."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

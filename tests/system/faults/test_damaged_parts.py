@@ -1,7 +1,5 @@
 """A stored part that is cut short, changed or lost between two stages of a build."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Builds that are asked to end, or lose Prefect's server: one message, a status, and nothing left behind, at once."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A disk that is full before each stage: a real one where this process may mount it, else a limit on files' sizes."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Builds with real Dask workers, killed at random moments, drivers and workers in turn, and resumed until done."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

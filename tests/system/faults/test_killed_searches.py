@@ -1,7 +1,5 @@
 """A search that is killed in the middle: its rerun is proven, has what was kept, and says that it was resumed."""
 
-from __future__ import annotations
-
 import json
 import signal
 from pathlib import Path

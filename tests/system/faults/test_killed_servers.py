@@ -1,7 +1,5 @@
 """Table servers that are killed, and databases that end, under load: nothing told is lost, and nothing done twice."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -4,8 +4,6 @@ Those of workers by themselves are tried by tests/system/faults/test_strangers.p
 opens by tests/system/flows/test_watch.py.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

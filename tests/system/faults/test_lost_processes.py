@@ -1,7 +1,5 @@
 """Real schedulers and workers, started as processes of their own and killed: the same results, or one clear error."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Builds on a real SLURM, one node on this machine: the same bytes, jobs that go, nodes that rest, keys that vanish."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 A stranger is this test without the keys; where it runs as root, it is also a process of another user.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil

@@ -1,7 +1,5 @@
 """One Prefect server for the tests of the flows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A Prefect server that goes away and comes back, and processes of flow runs that do not."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

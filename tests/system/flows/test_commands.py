@@ -1,7 +1,5 @@
 """Each flow by `python -m`: it does what the flow does, or says why not, and never ends well without a word."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

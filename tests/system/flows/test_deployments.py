@@ -1,7 +1,5 @@
 """Deployments: refused before any work, and run by a Prefect server and a worker that are processes of their own."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

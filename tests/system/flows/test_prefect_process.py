@@ -1,7 +1,5 @@
 """The process of a build's own Prefect server: the database that it makes in a new home."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The flows on a real Prefect server and two Dask workers: stages, artifacts, reuse, and nothing sent outside."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

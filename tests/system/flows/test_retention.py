@@ -1,7 +1,5 @@
 """Old runs in the database of builds' own servers: those that ended go with all that is kept of them, others stay."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A scheduler and workers as processes of their own, over TLS, and workers started by a stand-in for SLURM."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """The trial of a server's rules as a flow: its page and figures in the run folder, and in the command's answer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

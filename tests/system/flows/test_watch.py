@@ -1,7 +1,5 @@
 """Watching a run: Prefect's page and Dask's dashboard in a real browser, for whoever has the key, and nobody else."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from collections.abc import Iterator

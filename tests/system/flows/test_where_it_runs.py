@@ -1,7 +1,5 @@
 """What runs where: by Prefect's and Dask's own accounts of flow runs, phrase by phrase of the handbook's table."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What goes out in part beside a release that grows, against every table that agrees with all of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice

@@ -1,7 +1,5 @@
 """What the method that is installed apart guesses from published tables."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

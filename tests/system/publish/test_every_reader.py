@@ -3,8 +3,6 @@
 The calls are those of the handbook's page on the published folder.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What describes a release, as mlcroissant, rocrate and a browser read it; what is not installed skips its tests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

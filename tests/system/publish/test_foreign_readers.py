@@ -3,8 +3,6 @@
 A library that is not installed skips its tests.
 """
 
-from __future__ import annotations
-
 import csv as stdlib_csv
 import io
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The chain in PostgreSQL: all that holds in SQLite, sessions that end, servers that stop, and passwords."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

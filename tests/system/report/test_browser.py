@@ -1,7 +1,5 @@
 """The page in a real browser: its elements are there, nothing overflows sideways, it prints on few pages."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The method optimum beside a search through every down-set of 200 random tables."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some

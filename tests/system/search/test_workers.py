@@ -1,7 +1,5 @@
 """Searches that run side by side in worker processes, and what they say of themselves: as one process finds it."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Table servers with many random tables, and simulations on workers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Many and slow connections, and Unix sockets that are there already."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Clients that offices use read a released table by its address."""
 
-from __future__ import annotations
-
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime

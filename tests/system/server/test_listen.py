@@ -1,7 +1,5 @@
 """A server that listens: the command from its start to its end, and what it does not begin."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

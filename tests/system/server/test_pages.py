@@ -1,7 +1,5 @@
 """The pages in a real browser: a user asks, gets and is refused, an operator sees what releasing would do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

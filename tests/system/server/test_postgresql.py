@@ -1,7 +1,5 @@
 """A server whose history is in PostgreSQL: all that holds in SQLite, two servers on one history, and outages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Behind a real nginx, as the handbook configures it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

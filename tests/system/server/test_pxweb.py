@@ -1,7 +1,5 @@
 """pxwebpy, as it is on PyPI, reads a running server and a release folder behind `python -m http.server`."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

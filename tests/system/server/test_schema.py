@@ -1,7 +1,5 @@
 """The OpenAPI document is kept: whatever is sent, by whomever, is answered as it says, and never by 5xx."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Builds that are killed, and builds with workers: they end with the same release as one in one process."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

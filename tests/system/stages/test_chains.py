@@ -6,8 +6,6 @@ A chain is its seed and number. A reader who shares no code with the product tur
 totals among them, and `tests.reference` lists all tables that agree. The axes are A, B, C; R is coarser than A.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil
@@ -80,7 +78,7 @@ class World:
         own, total = self.sets(name), int(self.counts.sum())
         return [Fact(self.inside([(name, own[category])]), 1, total) for category in categories]
 
-    def agreeing(self, told: Sequence[Told]) -> np.ndarray:
+    def agreeing(self, told: Sequence["Told"]) -> np.ndarray:
         """All tables that agree; TooManyTablesError where they are too many."""
         none = self.inside([("A", frozenset(self.zeros[:1])), ("B", frozenset(self.zeros[1:]))] if self.zeros else [])
         known = [*reference.exact(self.counts, ()), *reference.impossible(none if self.zeros else ())]
@@ -90,7 +88,7 @@ class World:
         places = [place for place, cell in enumerate(every_cell(self.counts.shape)) if cell in inside]
         return bool(np.ptp(tables[:, places].sum(axis=1)) < self.width)
 
-    def narrow(self, told: Sequence[Told]) -> list[str]:
+    def narrow(self, told: Sequence["Told"]) -> list[str]:
         """Whose width is less than promised to who has all that was told: cells of the table, and of what is in part.
 
         But what was told before a table in part, or beside it whole. What was rounded may be published whole later.

@@ -1,7 +1,5 @@
 """Builds of the yearbook whose tables go out suppressed, rounded or merged: formats, ledger, the next edition."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Yearbooks with suppressed tables on public data, each followed by later builds under one ledger: no dead ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds on one ledger: killed at each point around the entry, and two at once."""
 
-from __future__ import annotations
-
 import hashlib
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Sharp bounds with workers, and of builds and commands that are killed: the same bytes."""
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A release that goes to S3."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import fsspec

@@ -1,7 +1,5 @@
 """Kernels that are compiled beside a build: all that a search calls is, and its process ends with the build."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

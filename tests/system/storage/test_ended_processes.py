@@ -1,7 +1,5 @@
 """Locks and scratch folders of processes that are killed: the one is free, the other goes with its lock."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

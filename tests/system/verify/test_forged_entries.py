@@ -3,8 +3,6 @@
 No random edit passes, be it of bytes or of values, unless it changes nothing that is read.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A forger of published files who makes every digest anew: no random edit that changes what a reader sees passes."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

@@ -1,7 +1,5 @@
 """Signed releases, verified by in-toto, securesystemslib and OpenSSL, and stamped by a time-stamping authority."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

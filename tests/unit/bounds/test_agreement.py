@@ -1,7 +1,5 @@
 """Every method against the listing of all feasible tables, by `tests.reference`; with structural zeros too."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The generalised shuttle ([DKS] section 4), on the whole table and on the table collapsed around a cell."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

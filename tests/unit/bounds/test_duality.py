@@ -1,7 +1,5 @@
 """Whatever the multipliers, what they prove is so: judged by every table that agrees with what they use."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

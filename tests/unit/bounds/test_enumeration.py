@@ -1,7 +1,5 @@
 """The enumeration: every feasible table, each once, as the listing has them."""
 
-from __future__ import annotations
-
 from functools import cache
 from math import prod
 

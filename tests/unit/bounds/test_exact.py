@@ -1,7 +1,5 @@
 """Exact integer bounds: by search, by components, and by integer programs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Explicit bounds: of decomposable releases, between two of them, and of one degree of freedom ([DKS])."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

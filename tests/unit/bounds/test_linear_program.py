@@ -1,7 +1,5 @@
 """Linear programs over the whole table: proven in integers outside, feasible tables inside; and their factors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

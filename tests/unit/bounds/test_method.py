@@ -1,7 +1,5 @@
 """The choice among methods, published figures by each, and what is refused."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

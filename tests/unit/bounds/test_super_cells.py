@@ -1,7 +1,5 @@
 """Bounds of super-cells, whole and fractional, against every table that agrees, and the figures that [DKS] prints."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cluster files: each kind loads and is refused in one sentence, and what workers may use by them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A config is read whole or refused with one message: the key, its value, what is allowed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is wrong in a config is one message: the key, its value, what is allowed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Old keys are accepted with a warning, mean what the new ones mean, and leave digests and stage keys as they were."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reference of the config: every key of the types is in it, and none that is not one."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

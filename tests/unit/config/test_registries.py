@@ -1,7 +1,5 @@
 """Methods, formats, clusters and criteria stand once in their registries."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Categories are texts, the same from every format; what looks the same is refused, kept apart or merged."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Awkward text files: counted as the standard library counts them, in Parquet and as a data frame too, or refused."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import datetime

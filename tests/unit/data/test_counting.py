@@ -1,7 +1,5 @@
 """The same table whatever the partition and the memory: counting, spilling, merging by key ranges."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path

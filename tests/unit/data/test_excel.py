@@ -1,7 +1,5 @@
 """Excel files: one sheet, read as a text file of it would be, or refused with sheet and row."""
 
-from __future__ import annotations
-
 import datetime
 import zipfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a config expects of its table: parts, records, a marker; what lacks any of them is refused, unread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

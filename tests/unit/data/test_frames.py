@@ -3,8 +3,6 @@
 Those of pandas, Polars and DuckDB are tested in `tests/system/data`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hierarchies: levels of an axis, bounds against enumeration of the nested cells, refusals, and what counts."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pyarrow as pa

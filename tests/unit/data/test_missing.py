@@ -1,7 +1,5 @@
 """Missing values: kept as a category or their records left out, for all variables or by column, beside bins too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The order of categories that no setting gives."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs

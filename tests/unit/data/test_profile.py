@@ -1,7 +1,5 @@
 """A first config from a data file: it loads, it reads the table, and says what it left out and why."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

@@ -1,7 +1,5 @@
 """The child that reads what may be damaged: its death, and all that it says or raises, come to one message."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import signal

@@ -1,7 +1,5 @@
 """Names and order of categories, counts, sources and their parts; every refusal."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """Recodes against plain Python, and bad records: refused with all that is wrong, or set aside and counted."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Every setting of the table is used or refused; which column counts is said, or asked about."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

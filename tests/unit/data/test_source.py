@@ -1,7 +1,5 @@
 """Parts from paths, globs and URLs; what cannot be reached, and what changes while it is read, is refused."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import socket

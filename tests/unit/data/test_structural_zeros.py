@@ -1,7 +1,5 @@
 """The file of impossible patterns: what it says in codes, and one message for whatever is wrong with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

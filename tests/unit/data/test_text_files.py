@@ -1,7 +1,5 @@
 """The same table from text files of any delimiter, encoding and decimal sign, and under other names of its columns."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

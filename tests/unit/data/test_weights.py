@@ -1,7 +1,5 @@
 """Weights of records: summed cell by cell, whatever the parts and the memory."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is said while workers are waited for."""
 
-from __future__ import annotations
-
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution.connection import Waiting
 

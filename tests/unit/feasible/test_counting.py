@@ -1,7 +1,5 @@
 """The count by dynamic programming: published numbers, and random tables against the listing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings

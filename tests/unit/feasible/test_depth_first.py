@@ -1,7 +1,5 @@
 """Steps: they grow with the bits of the counts and not with the counts, and what is stopped stays right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

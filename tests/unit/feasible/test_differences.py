@@ -1,7 +1,5 @@
 """Differences from the true table: put together, taken apart, and held against dense tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

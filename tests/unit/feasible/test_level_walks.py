@@ -1,7 +1,5 @@
 """Differences and walks on axes with levels: what is feasible by hand, and how far walks come."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

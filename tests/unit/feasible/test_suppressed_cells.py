@@ -1,7 +1,5 @@
 """Places of sub-tables in part, and walks that pay for what they change of them."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as hs

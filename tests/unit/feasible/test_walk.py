@@ -1,7 +1,5 @@
 """Walks of moves: every table found is feasible, no cell's answer depends on another's, and the moves fit."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Earlier proofs as feasible tables of the whole table: they agree with what is known, and show what they showed."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as hs

@@ -1,7 +1,5 @@
 """Averages over models that are not decomposable, beside numerical integration and closed forms."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache

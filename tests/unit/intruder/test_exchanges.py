@@ -1,7 +1,5 @@
 """Chains of records under decomposable releases, beside the enumeration and the exact laws of junction trees."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

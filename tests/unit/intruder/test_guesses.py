@@ -1,7 +1,5 @@
 """How many guesses are right, and how many cells a refusal narrows, counted by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Losses beside [DFT]'s example by hand, equation (5), and a listing of all tables that agree."""
 
-from __future__ import annotations
-
 import math
 from math import prod
 

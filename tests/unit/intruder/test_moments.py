@@ -1,7 +1,5 @@
 """How probable true counts are, by factorial moments: beside the whole laws, and what may be left out."""
 
-from __future__ import annotations
-
 from math import prod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The intruder's posterior beside published values, and beside a plain sum over every feasible table."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import combinations, pairwise

@@ -1,7 +1,5 @@
 """The decision of [DFT] section 3 beside its example by hand, and beside a listing of all tables that agree."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction

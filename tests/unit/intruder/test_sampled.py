@@ -1,7 +1,5 @@
 """Draws and Markov chains beside exact laws, and models that are not decomposable beside numerical integration."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

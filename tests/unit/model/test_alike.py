@@ -1,7 +1,5 @@
 """Which names are alike: by hand, and numbers against decimal arithmetic."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

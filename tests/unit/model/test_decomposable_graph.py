@@ -1,7 +1,5 @@
 """Legal moves, cliques, junction trees and counts of decomposable graphs, with NetworkX and brute force as judges."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import prod
 

@@ -1,7 +1,5 @@
 """Names that are none: the nearest is suggested, and no message lists a hundred."""
 
-from __future__ import annotations
-
 from sdc.model.errors import meant, nearest
 
 COLUMNS = [f"v{number:02}" for number in range(45)] + ["region"]

@@ -4,8 +4,6 @@ A test of random cases names CASES of them, a slow one fewer: the night takes al
 `long` twenty times as many.
 """
 
-from __future__ import annotations
-
 import pickle
 from unittest.mock import patch
 

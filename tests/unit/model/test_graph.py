@@ -1,7 +1,5 @@
 """Decomposable graphs, with NetworkX and published numbers as judges."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import networkx as nx

@@ -1,7 +1,5 @@
 """What is known of a table: the laws of its union, its parts, and what follows of graphs, judged by NetworkX."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Labels of variables and categories: what has none has its name; every refusal, of a code list too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Axes and levels against their definitions, by listing: what a sub-table tells, what is closed, how releases count."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from math import prod
 

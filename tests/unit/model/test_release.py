@@ -1,7 +1,5 @@
 """Releases: counting against listing."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as some
 

@@ -1,7 +1,5 @@
 """Structural zeros: which cells they exclude, what a marginal keeps of them, and what contradicts the data."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sub-tables as bit sets."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some

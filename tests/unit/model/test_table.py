@@ -1,7 +1,5 @@
 """Sparse tables: the same table whatever the order, marginals against dense sums, cell spaces beyond 2^64."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of totals are no records: refused as categories, and read as totals where a table lists all of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations, product

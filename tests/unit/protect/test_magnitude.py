@@ -1,7 +1,5 @@
 """Dominance rules against sums done by hand, and magnitude tables at the finest levels that pass."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Suppression against every choice of cells, and bounds against every table that agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress as suppress_errors
 from itertools import islice

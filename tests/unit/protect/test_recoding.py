@@ -1,7 +1,5 @@
 """Levels on which sub-tables may go out that do not fit whole, beside listings of all tables that agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Controlled rounding: margins kept, no cell moved by the base, as little moved as can be."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

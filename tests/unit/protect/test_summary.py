@@ -1,7 +1,5 @@
 """What suppressed cells hide and protect, against every table that agrees with what is public."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sub-tables in part against every table that agrees with all that is public, and the differences that prove them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 

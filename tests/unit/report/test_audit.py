@@ -1,7 +1,5 @@
 """The audit page: right figures, plain verdict, nothing unescaped, nothing loaded, bounded size."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64encode
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Scales, chains and figures: classes meet at the required width, every mark is inside the figure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise, product
 

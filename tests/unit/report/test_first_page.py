@@ -1,7 +1,5 @@
 """The first page: it has what the config says, leaves lines for what it does not say, and numbers what follows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

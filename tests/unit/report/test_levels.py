@@ -1,7 +1,5 @@
 """The audit of a table of areas in regions: closed sub-tables, named by the variables that tell the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the published tables show: small counts, zeros and group disclosures, against going through every cell."""
 
-from __future__ import annotations
-
 import pytest
 
 from sdc.model.release import NOTHING

@@ -1,7 +1,5 @@
 """Attribute disclosure against every group of every implied sub-table, with structural zeros and levels."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator

@@ -1,7 +1,5 @@
 """The bounds that `auto` gives: sharp ones, or the brackets that a small budget leaves."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

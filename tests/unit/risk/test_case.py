@@ -1,7 +1,5 @@
 """How far one question goes: units of any size, witnesses that are cells of the table, and no step too many."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest.mock import patch
 

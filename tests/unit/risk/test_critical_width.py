@@ -1,7 +1,5 @@
 """Critical widths, with levels and without: the published list, the definition, floors and partitions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from math import comb

@@ -1,7 +1,5 @@
 """The n-rule against every count of every implied marginal; with the width, in searches, in parts, and in builds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

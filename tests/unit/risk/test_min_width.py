@@ -1,7 +1,5 @@
 """The criterion: three answers with witnesses, evidence for the safe ones, whatever the executor and the slices."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The linear program for the few cells that stop a release: what it proves is so, and it is asked about no others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

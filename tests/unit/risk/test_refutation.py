@@ -1,7 +1,5 @@
 """Refutations: what each says is so in every table that agrees with its support, and it refuses whatever has that."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sharp bounds against the listing of all feasible tables, and what they rest on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The evidence: what is kept, for which releases it counts, and what the ends of a cell rest on; of components too."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

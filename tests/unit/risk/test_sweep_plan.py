@@ -1,7 +1,5 @@
 """Rows and the keys that cut them: counted cell by cell, whatever the chunks and ranges."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The chain: every state satisfies the constraint, stop and resume, bounded memory, cooling and bad input."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The better of both methods, made maximal; why it won; and that one criterion judges both."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

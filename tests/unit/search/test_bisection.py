@@ -1,7 +1,5 @@
 """The longest prefix of the list by critical width: as published, beside a scan of all prefixes; what is refused."""
 
-from __future__ import annotations
-
 from math import log2
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What users wish: patterns, required sub-tables against brute force, forbidden ones under every method."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations
 from typing import Any

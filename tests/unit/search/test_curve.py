@@ -1,7 +1,5 @@
 """The risk-utility curve: each point is what the method finds, and nothing is found out twice."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 import pytest

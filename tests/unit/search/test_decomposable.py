@@ -1,7 +1,5 @@
 """The best decomposable release: published figures, all graphs as the judge, workers, checkpoints and bad input."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from dataclasses import replace

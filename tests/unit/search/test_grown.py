@@ -1,7 +1,5 @@
 """Growths that go on from a checkpoint: what they end with is proven, and not smaller than what was kept."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Large neighbourhood search: the Czech table, exchanges, seeds, workers, deadlines, and random small tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

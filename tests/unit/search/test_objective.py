@@ -1,7 +1,5 @@
 """Releases by how well the full table is reconstructed from them: all graphs and a plain IPF as judges."""
 
-from __future__ import annotations
-
 from math import log2
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The method optimum: the Czech table, every down-set of small random tables, bounds, constraints and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

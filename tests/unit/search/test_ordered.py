@@ -1,7 +1,5 @@
 """The ordered release: the published Czech release, maximality, and the three answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What stopped a release: the cells, the refutations, and how many questions had no proof."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What would free more: recodes of a table, and re-designs along hierarchies; that what they free is safe."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import prod
 

@@ -1,7 +1,5 @@
 """Decisions that tell nothing: alike for every table that agrees with the release, and the true one at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 

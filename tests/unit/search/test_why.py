@@ -1,7 +1,5 @@
 """Why a sub-table is released or not: judged against every smaller release of small tables."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as hs

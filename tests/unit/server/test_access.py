@@ -1,7 +1,5 @@
 """Who may: keys, sessions, forms, how often, and which roles; tried on what somebody else would send."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

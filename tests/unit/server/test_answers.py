@@ -1,7 +1,5 @@
 """Released sub-tables as bytes: every format read back by a reader that is not ours, and which of them is chosen."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The chart of an answer: a bar a cell, as long as its count, and readable without colours and without eyes."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import numpy as np

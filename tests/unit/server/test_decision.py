@@ -1,7 +1,5 @@
 """Requests one after the other: each rule, beside bounds of every cell and the whole lattice by brute force."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Certificates as files: what is written is read, twice the same, and what is damaged is refused by what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is known of a table is read as it was written, byte for byte the same each time; what is damaged is named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

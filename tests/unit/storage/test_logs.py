@@ -1,7 +1,5 @@
 """Logs of servers that are old: set aside and removed by age, without a line of what is younger."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

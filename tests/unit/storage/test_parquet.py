@@ -1,7 +1,5 @@
 """What is written is read back, byte for byte the same each time; what is missing or damaged is named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the stages find, written and read back unchanged: widths, the search, the assessment."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

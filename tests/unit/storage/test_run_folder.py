@@ -1,7 +1,5 @@
 """Run folders: nothing half-written has a final name, stages are taken over by key, one run at a time."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs below a folder: what became of each, which may go, and that removing takes nothing else."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scratch folders hold confidential counts: they go with their run, also where it is killed."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

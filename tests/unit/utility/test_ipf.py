@@ -1,7 +1,5 @@
 """IPF against the dense textbook iteration and the closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

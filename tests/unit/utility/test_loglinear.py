@@ -1,7 +1,5 @@
 """Fits of log-linear models beside Poisson regression on the cells that linear programs find, and the forms of IPF."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

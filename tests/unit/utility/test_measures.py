@@ -1,7 +1,5 @@
 """Utilities against listing: every released sub-table one by one, and every cell of the dense table."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations
 from math import log2, prod

@@ -1,7 +1,5 @@
 """The best decomposable models beside all graphs of four variables, fitted one by one."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import log
 

@@ -1,7 +1,5 @@
 """Sample uniques beside simulated populations, of which it is known who is alone."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import comb, exp, log
 

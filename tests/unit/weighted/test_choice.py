@@ -1,7 +1,5 @@
 """Totals of weights beside counts: what goes out narrows no at-risk cell, by enumeration of tables and programs."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
