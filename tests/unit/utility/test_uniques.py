@@ -69,7 +69,7 @@ def test_estimates_of_a_right_model_are_those_of_simulated_populations() -> None
     rng, mean = np.random.default_rng(7), means()
     models: dict[str, list[tuple[float, ...]]] = {RIGHT: [], "best": [], WRONG: []}
     truth, intrusion = [], []
-    for _ in range(scaled(1600, fewest=100)):
+    for _ in range(scaled(1600, fewest=40)):
         table, population = drawn(rng, mean)
         truth.append(((population == 1).sum(), (1 / population).sum(), population.sum()))
         for model, found in models.items():
