@@ -308,7 +308,7 @@ class _Walker:
             )
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
         self._work, self._changed = _new_work(table, knowledge, fixed, also, suppressed), np.zeros(0, np.int64)
-        self._put(self._keys, self._counts)
+        self._put(self._keys, self._counts.copy())  # which may be written to, as what `begin_at` puts: one type
         self._priced: PricedCells | None = None
 
     def price(self, suppressed: PricedCells) -> None:

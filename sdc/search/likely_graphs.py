@@ -30,7 +30,8 @@ class LikelyGraphs:
 
     def __init__(self, known: Knowledge, limit: PosteriorLimit, rows: MarginalRows) -> None:
         self._public, self._limit, self._rows, self._known = known, limit, rows, dict[int, bool]()
-        self._truth = TrueCounts(rows.marginals.counts, rows.marginals.table.total, limit.least, limit.most)
+        # a copy may be written to, as what others pass is, and the kernel is compiled for one of these types alone
+        self._truth = TrueCounts(rows.marginals.counts.copy(), rows.marginals.table.total, limit.least, limit.most)
 
     def keeps(self, graph: DecomposableGraph, fingerprint: int) -> bool:
         """Whether what the graph's release makes likely is within the limit; no two graphs have one fingerprint."""
