@@ -18,6 +18,7 @@ from sdc.model.release import Release
 from sdc.model.table import Counts, Table
 from sdc.public.synthetic import BY_CHAIN, INDEPENDENT, synthesize, write_synthetic
 from tests import reference
+from tests.profiles import scaled
 from tests.strategies import schema_of, small_tables
 
 SMALL = np.array([[3, 1], [2, 4]])
@@ -72,7 +73,7 @@ def test_draws_follow_the_law_of_all_tables_that_agree(names: tuple[str, ...], t
     axes = len({variable for name in names for variable in name.split("*")})
     counts = np.arange(2**axes).reshape((2,) * axes) % 4 + 1
     table = table_of(counts)
-    draws = 600 if axes == 2 else 100  # a chain for each
+    draws = 600 if axes == 2 else scaled(400, fewest=40)  # a chain for each
     drawn = synthesize([write(table, name, tmp_path) for name in names], draws=draws)
     assert {one.method for one in drawn} == {INDEPENDENT if axes == 2 else BY_CHAIN}
     found = Counter(tuple(one.table.dense.reshape(-1).tolist()) for one in drawn)
