@@ -230,9 +230,13 @@ def new_ledger(path: Path, old: Path | None = None) -> None:
     from sdc.record.database import Use
 
     key, unfinished = _key_file(path), path.with_name(f".{path.name}.unfinished")
-    for file in (path, key):
-        if file.exists():
-            raise InputError(f"{file} exists already; name another ledger, or use this one")
+    if path.exists():
+        raise InputError(f"{path} exists already; name another ledger, or use this one")
+    if key.exists():
+        raise InputError(
+            f"{key} exists already, and its ledger {path} does not; bring the ledger back, or remove the key if the "
+            "ledger was never finished"
+        )
     entries, secret = list[Entry](), secrets.token_bytes(32)
     if old is not None:
         with _opened(old) as chain:

@@ -502,6 +502,9 @@ def test_a_ledger_is_made_once(tmp_path: Path) -> None:
     assert (tmp_path / "led.key").stat().st_mode & 0o77 == 0
     with pytest.raises(InputError, match="exists already"):
         new_ledger(tmp_path / "led")
+    (tmp_path / "led").unlink()  # or it was never finished
+    with pytest.raises(InputError, match=r"its ledger .* does not; bring the ledger back, or remove the key"):
+        new_ledger(tmp_path / "led")
     with pytest.raises(InputError, match="cannot be made"):
         new_ledger(tmp_path / "no" / "led")
 
