@@ -8,10 +8,12 @@ memory are merged there: no run and one range.
 
 from __future__ import annotations
 
-import tempfile
+import os
+import shutil
 import uuid
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,11 +29,13 @@ from sdc.model.errors import InputError, SdcError
 from sdc.model.table import MAX_TOTAL, Counts
 from sdc.model.weights import UNIT
 from sdc.paths import require_own
+from sdc.storage.scratch import ScratchWhenUsed
 
 Array: TypeAlias = npt.NDArray[np.int64]
 Column: TypeAlias = tuple[Array, npt.NDArray[Any]]
 """A code for each index, and the index of each row."""
 Key: TypeAlias = tuple[int, ...]
+Folder: TypeAlias = Path | os.PathLike[str]
 
 _WORD, _BITS = 1 << 62, 63
 _DENSE = 4  # at most so many keys for each row if rows are counted by key
@@ -148,7 +152,7 @@ class CellTally:
 
     codings: Sequence[Coding]
     memory: int
-    folder: Path
+    folder: Folder
     is_weighted: bool = False
     runs: list[SortedRun] = field(default_factory=list)
     total: int = 0
@@ -247,20 +251,29 @@ class CellTally:
             self._piled = 0
 
 
-def save(cells: Array, folder: Path) -> Path:
+def save(cells: Array, folder: Folder) -> Path:
     """Write cells to a new private file in the folder; SdcError if that fails."""
-    path = folder / f"{uuid.uuid4().hex}.npy"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = Path(folder) / f"{uuid.uuid4().hex}.npy"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         np.save(path, cells)
     except OSError as error:
         raise SdcError(f"scratch {folder} cannot be written: {error}; free the disk, or give more memory") from error
     return path
 
 
-def scratch_of(executor: Executor) -> Path:
-    """A name for a folder of runs that all workers can see; it is not created."""
-    return (executor.scratch or Path(tempfile.gettempdir())) / f"cells-{uuid.uuid4().hex}"
+@contextmanager
+def scratch_of(executor: Executor) -> Iterator[Folder]:
+    """A folder of runs that all workers can see, created when it is first used; it goes with the block."""
+    if executor.scratch is None:
+        with ScratchWhenUsed() as own:
+            yield own
+        return
+    folder = executor.scratch / f"cells-{uuid.uuid4().hex}"
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # Merging by key ranges
@@ -333,14 +346,14 @@ def merge(tally: CellTally, settled: FinalCodes, executor: Executor) -> tuple[It
     return (_mapped(path) for path in executor.run(merge_range, None, ranges)), problems
 
 
-def sort_run(table: None, unit: tuple[SortedRun, FinalCodes, Path]) -> tuple[Path, Problems]:
+def sort_run(table: None, unit: tuple[SortedRun, FinalCodes, Folder]) -> tuple[Path, Problems]:
     """Write a run in final order."""
     run, settled, folder = unit
     cells, problems = settle_cells(_mapped(run.path), Packing(run.sizes), settled)
     return save(cells, folder), problems
 
 
-def merge_range(table: None, unit: tuple[list[Path], Key | None, Key | None, int, Path]) -> Path:
+def merge_range(table: None, unit: tuple[list[Path], Key | None, Key | None, int, Folder]) -> Path:
     """Write the summed cells of all sorted runs with keys from `start` to below `stop`."""
     paths, start, stop, words, folder = unit
     return save(_merged([_between(_mapped(path), start, stop) for path in paths], words), folder)

@@ -17,7 +17,6 @@ merged. A missing value is a null, a NaN or an empty string; it gets its categor
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +32,7 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.old_keys import current, warn
 from sdc.config.table import CsvConfig, TableConfig
-from sdc.data.counting import Array, CellTally, FinalCodes, Packing, merge, scratch_of, weights_of
+from sdc.data.counting import Array, CellTally, FinalCodes, Folder, Packing, merge, scratch_of, weights_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
 from sdc.data.records import (
@@ -283,15 +282,13 @@ def count_records(
         layouts, count, codings = _read_layouts(source, settings)
     pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
     runner = executor if len(pieces) > 1 else IN_PROCESS  # for one unit, sending it gains nothing
-    folder = scratch_of(runner)
     # results of several units may be in memory beside the cells they are merged into
     share = memory // (8 * len(pieces))
     unused = {} if count is None else _unused(layouts[0], {count, settings.weight}, codings, settings)
-    units = [
-        PartUnit(some, codings, count, settings.weight, memory, folder, share, settings.csv, unused) for some in pieces
-    ]
-    tally = CellTally(codings, memory, folder, settings.weight is not None)
-    try:
+    how = settings.csv, unused
+    with scratch_of(runner) as folder:
+        units = [PartUnit(some, codings, count, settings.weight, memory, folder, share, *how) for some in pieces]
+        tally = CellTally(codings, memory, folder, settings.weight is not None)
         with source.named():
             for found in runner.run(count_part, None, units):
                 # the first error in the order of the parts, for any number of workers
@@ -300,8 +297,6 @@ def count_records(
                 tally.unite(found)
             _check(tally, settings, source.path)
             return _settled(tally.close(memory), settings, runner, source.path, count is not None)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 # Settings and columns
@@ -468,7 +463,7 @@ class PartUnit:
     count: str | None
     weight: str | None
     memory: int
-    folder: Path
+    folder: Folder
     most_bytes: int
     csv: CsvConfig
     unused: Mapping[str, Sequence[str]]

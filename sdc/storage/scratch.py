@@ -7,9 +7,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -48,6 +49,18 @@ def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             _lock_of(folder).unlink(missing_ok=True)
+
+
+class ScratchWhenUsed(ExitStack):
+    """A scratch folder of this process in the temporary folder, created when its path is first used."""
+
+    def __fspath__(self) -> str:
+        if not hasattr(self, "_folder"):
+            self._folder = self.enter_context(own_scratch(Path(tempfile.gettempdir())))
+        return str(self._folder)
+
+    def __str__(self) -> str:
+        return tempfile.gettempdir()
 
 
 def _lock_of(folder: Path) -> Path:

@@ -47,6 +47,19 @@ with open(os.devnull, "wb") as into, workbook(into, constant_memory=True) as boo
     fill(book, None, rows())
 """
 
+SPILLED = """
+import os, signal
+from sdc.data import counting
+from sdc.data.reading import read_table
+
+def save(cells, folder, save=counting.save):
+    assert save(cells, folder).exists()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+counting.save = save
+read_table("cells.csv", memory=1)
+"""
+
 
 @contextmanager
 def holding(code: str, place: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
@@ -84,9 +97,12 @@ def test_a_scratch_folder_goes_with_its_process_however_that_ends(tmp_path: Path
     wait_until(lambda: [path.name for path in tmp_path.iterdir()] == ["sdc-of-somebody"])
 
 
-def test_sheets_of_a_workbook_go_with_a_process_that_is_killed(tmp_path: Path) -> None:
-    """They are in temporary files until the workbook is written."""
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    ended = subprocess.run([sys.executable, "-c", WORKBOOK], env=environment, timeout=600)
+@pytest.mark.parametrize("program", [WORKBOOK, SPILLED], ids=["a workbook", "cells beyond the memory"])
+def test_temporary_files_go_with_a_process_that_is_killed(program: str, tmp_path: Path) -> None:
+    """Sheets until the workbook is written, and cells until the table is."""
+    (tmp_path / "cells.csv").write_text("A,B\nx,y\n")
+    (tmp_path / "temporary").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, cwd=tmp_path, timeout=600)
     assert ended.returncode == -signal.SIGKILL
-    wait_until(lambda: not list(tmp_path.iterdir()))
+    wait_until(lambda: not list((tmp_path / "temporary").iterdir()))

@@ -1,5 +1,6 @@
 """The same table whatever the partition and the memory: counting, spilling, merging by key ranges."""
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -127,7 +128,7 @@ def test_a_scratch_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mo
     schema, codes = schema_of([9, 9]), np.random.default_rng(1).integers(0, 9, (95, 2))
     write_parts(tmp_path / "parts", schema, codes, [], rows=10, suffix="parquet")
     (tmp_path / "file").touch()
-    monkeypatch.setattr(reading, "scratch_of", lambda executor: tmp_path / "file" / "cells")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     with pytest.raises(SdcError, match=r"scratch .* cannot be written: .*; free the disk, or give more memory"):
         read_table(tmp_path / "parts", memory=1)
 
