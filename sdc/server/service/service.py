@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import fields, replace
 from functools import partial
 from itertools import islice
@@ -217,23 +217,24 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     ready, server = prepared(build), server_of(build)
     check_labels(build.config, ready.table.schema)
     begins = {SUPPRESSED: REVEALED if build.config.release.reveal_suppressed else KEPT, **lists_of(ready.bench.known)}
-    history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about, begins=begins)
-    known = with_lists_of(history.about, ready.bench.known, ready.table)
-    bench = replace(ready.bench, reveals=reveals(history.about), known=known)
+    where = url or server.history or str(ready.folder.path / FILE)
+    with closing(Chain.open(where, ready.about, begins=begins)) as history:
+        known = with_lists_of(history.about, ready.bench.known, ready.table)
+        bench = replace(ready.bench, reveals=reveals(history.about), known=known)
 
-    service = Service(
-        history,
-        ready.table,
-        ready.first,
-        lambda is_patient: Worker(bench, ready.table, is_patient=is_patient),
-        title=build.config.publication.title or build.config.name,
-        texts=Texts(build.config.publication, build.config.labels.labels),
-        rules=bench.rules,
-        slot=server.slot,
-        keep=partial(keep_evidence, ready.folder, ready.table, bench.known, bench.criteria),
-    )
-    try:
-        service.log.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
-        yield service
-    finally:
-        service.close()
+        service = Service(
+            history,
+            ready.table,
+            ready.first,
+            lambda is_patient: Worker(bench, ready.table, is_patient=is_patient),
+            title=build.config.publication.title or build.config.name,
+            texts=Texts(build.config.publication, build.config.labels.labels),
+            rules=bench.rules,
+            slot=server.slot,
+            keep=partial(keep_evidence, ready.folder, ready.table, bench.known, bench.criteria),
+        )
+        try:
+            service.log.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
+            yield service
+        finally:
+            service.close()

@@ -278,13 +278,14 @@ def test_a_history_goes_on_with_no_first_release_that_it_does_not_know(
     monkeypatch.chdir(tmp_path / "kept")
     assert begun("B", "here") == ["B"]  # as until now, where the config's folder has none
     said = r"began with another first release, and what it released was judged without B, which server\.start has"
-    with pytest.raises(ChainError, match=said):
+    with pytest.raises(ChainError, match=said) as refused:
         begun("kept/B")
     shutil.rmtree(tmp_path / "kept" / "A")
     assert begun("one-way", "another") == ["A", "B"]
     shutil.copytree(tmp_path / "kept" / "B", tmp_path / "kept" / "A")
     with pytest.raises(ChainError, match=said):
         begun("kept/A")
+    assert refused.tb  # the first refusal, kept until here, holds no history
 
 
 def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path: Path) -> None:
