@@ -588,7 +588,7 @@ def _judge_uniques(case: Case) -> None:
     words = [] if table.WEIGHT in case.asked else ["--model", "released", "--fraction", FRACTION]
     kept = case.run / table.UNIQUES
     if not (case.counts == 1).any():
-        with pytest.raises(InputError, match="no cell has one record"):
+        with pytest.raises(InputError, match="no sample unique"):
             sdc("uniques", case.run, *words)
         return
     status, told = sdc("uniques", case.run, *words)
@@ -715,7 +715,7 @@ def _judge_attack(case: Case) -> None:
     tables = [one for one in metadata_of(case.run / "release")["resources"] if one.get("sub_table")]
     axes = {case.levels.get(name, (name,))[0] for one in tables for name in one["sub_table"]}
     if all({"withheld", "rounded_to"} & {*one.get("in_part", ())} for one in tables) or not {*case.whole} <= axes:
-        with pytest.raises(InputError, match=r"no table of counts|has exact counts of all records|and not published"):
+        with pytest.raises(InputError, match=r"no table of counts|has exact counts of all records|is not published"):
             sdc(*words)
         return
     status, told = sdc(*words)

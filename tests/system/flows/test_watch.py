@@ -127,12 +127,11 @@ def test_the_pages_in_a_browser(page: Page, run: tuple[WatchAddress, Executor]) 
 def test_a_port_that_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before Prefect is started, and before anything is written."""
+    """Before anything is written."""
     config = write_config(tmp_path)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         monkeypatch.setattr("sys.argv", ["sdc", "run", config, "--watch-port", port])
-        monkeypatch.setattr("subprocess.Popen", None)
         with pytest.raises(SystemExit) as ended:
             cli.main()
     assert ended.value.code == 1
