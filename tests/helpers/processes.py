@@ -14,7 +14,7 @@ TOGETHER = {
         "tests/system/stages/",
         "tests/system/execution/test_executors.py",
         "tests/integration/data/test_workers.py",
-        "tests/integration/search/test_workers.py",
+        "tests/system/search/test_workers.py",
         "tests/integration/server/test_simulation.py",
         "tests/integration/test_progress.py",
     ),

@@ -159,7 +159,8 @@ def read_of(run: Path) -> tuple[dict[str, Any], list[Any]]:
     about = json.loads((run / "assessment" / "certificate.json").read_text())
     files = sorted((run / "assessment").glob("differences_*.parquet"))
     proof = [about.pop("components"), about.pop("separators"), [pq.read_table(file).to_pydict() for file in files]]
-    about["known"].setdefault("listed", [])  # older versions name none
+    for part, key in ((about["known"], "listed"), *((part, "rounded") for part in about["parts"])):
+        part.setdefault(key, [])  # older versions name none
     words = [fact.pop("source") for part in about["parts"] for fact in part["facts"]]
     # of sub-tables, in whatever order
     told = about.pop("asked"), about["known"].pop("release"), *(part.pop("beside") for part in about["parts"])
