@@ -215,7 +215,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     about, hidden, made = build.config.publication, build.hidden, build.made
     certificate, assessed = made.certificate(names.ASSESSMENT), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
-    proven, run = assessed.open_cells == 0, build.folder.path.name
+    proven, run = assessed.open_cells == 0, build.folder.path
     content = {
         "name": build.config.name,
         "table": ledger.keyed(build.origin.table),

@@ -7,6 +7,7 @@ files. They are as confidential as the microdata.
 from __future__ import annotations
 
 import hashlib
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +55,10 @@ def proofs_folder(ledger: Path) -> Path:
     return ledger.with_name(ledger.name + FOLDER)
 
 
-def save_proof(folder: Path, certificate: Certificate, table: Table, proven: bool, run: str) -> str:
+def save_proof(folder: Path, certificate: Certificate, table: Table, proven: bool, run: Path) -> str:
     """Write the feasible tables of a certificate durably; return the digest of the file.
 
-    run     name of the run folder: its next run replaces what a killed one has begun to write
+    run     the run folder: its next run replaces what a killed one has begun to write
     proven  whether every cell of the criterion is proven to have the width
     """
     found = lifted(certificate.proof, table)
@@ -67,7 +68,9 @@ def save_proof(folder: Path, certificate: Certificate, table: Table, proven: boo
     width = certificate.min_width if proven else 0
     metadata = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
     content = columns_in_memory({**columns, names.DIFFERENCE: found.of, names.CHANGE: found.changes}, metadata)
-    digest, new = hashlib.sha256(content).hexdigest(), folder / f".new.{run}"
+    # runs of one config in two folders, or on two machines, have one name
+    own = hashlib.sha256(f"{socket.gethostname()}\0{run.absolute()}".encode()).hexdigest()[:16]
+    digest, new = hashlib.sha256(content).hexdigest(), folder / f".new.{own}"
     new.touch(mode=0o600)
     new.write_bytes(content)
     sync(new)
