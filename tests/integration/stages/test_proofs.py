@@ -2,6 +2,8 @@
 
 import hashlib
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from sdc.record.ledger import new_ledger, read_ledger
 from sdc.stages.build import Build
 from tests.helpers.builds import built
 from tests.helpers.commands import invoked
+from tests.helpers.kept import ROOT
 from tests.helpers.yearbook import config
 
 SECONDS = 1e-6  # nothing is found by a search
@@ -47,22 +50,25 @@ def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
     published(ledger.parent, "third", require=["area*age"], protect="suppression", required_only=True, seconds=SECONDS)
 
 
-def test_a_build_that_was_killed_while_it_kept_its_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.integration.stages.test_proofs import FIRST, published
+
+def killed(path, to, rename=Path.rename):
+    return os._exit(9) if to.parent.name == "led.proofs" else rename(path, to)
+
+Path.rename = killed
+published(Path(sys.argv[1]), "first", **FIRST)
+"""
+
+
+def test_a_build_that_was_killed_while_it_kept_its_proof(tmp_path: Path) -> None:
     """Its next run, another process, leaves the proof alone; it would hold counts for ever."""
     new_ledger(tmp_path / "led")
-    rename = Path.rename
-
-    def killed(path: Path, to: Path) -> Path:
-        if to.parent.name == "led.proofs":
-            raise KeyboardInterrupt
-        return rename(path, to)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", killed)
-        with pytest.raises(KeyboardInterrupt):
-            published(tmp_path, "first", **FIRST)
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    assert subprocess.run(command, cwd=ROOT, timeout=600).returncode == 9
     assert list((tmp_path / "led.proofs").iterdir())
-    monkeypatch.setattr("os.getpid", lambda: 12345)
     published(tmp_path, "first", **FIRST)
     (entry,), (file,) = read_ledger(tmp_path / "led").entries, (tmp_path / "led.proofs").iterdir()
     assert entry.proof == f"sha256:{file.stem}"
