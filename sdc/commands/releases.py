@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -30,6 +29,7 @@ from sdc.commands.options import (
     status_of_release,
 )
 from sdc.refusal import NOT_RELEASABLE
+from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
     from sdc.config.release import WeightsConfig
@@ -189,7 +189,7 @@ def release(
         check_names(source.build, source.known, data)
     with ExitStack() as stack:
         executor = stack.enter_context(executor_of(source))
-        marker = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sdc-")), "ending")
+        marker = Path(stack.enter_context(own_scratch()), "ending")
         deadline = stack.enter_context(interruptible(section, marker))
         found = api.find_release(
             data,

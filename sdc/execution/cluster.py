@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import stat
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -196,7 +195,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
     # keys of this run only, in memory: other users can reach the ports, and a scheduler's clients run code in
     # its workers
     security = Security.temporary()  # type: ignore[no-untyped-call]
-    with own_scratch(Path(tempfile.gettempdir())) as scratch, dask.config.set(configured):
+    with own_scratch() as scratch, dask.config.set(configured):
 
         def start() -> Any:
             with deaf_to_signals():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from sdc.stages.stages import stages_of
 from sdc.stages.table import check_names
 from sdc.stages.trial import STAGE_SECONDS, Trial, Tried, run_trial, tried_execution
 from sdc.storage.parquet import write_table
+from sdc.storage.scratch import own_scratch
 
 SECONDS = ("seconds", "seconds_at_most")
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
@@ -182,10 +182,10 @@ class _Projection:
 
     @cached_property
     def _table_bytes(self) -> int:
-        with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
+        with own_scratch() as folder:
             # written to measure its compression
             write_table(self.table, folder)
-            return sum(file.stat().st_size for file in Path(folder).iterdir())
+            return sum(file.stat().st_size for file in folder.iterdir())
 
     @cached_property
     def _at_risk(self) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from sdc.stages.search import ending_of
 from sdc.stages.stages import run_stages, stages_of
 from sdc.stages.warm import warm_first
 from sdc.storage.run_folder import StageRecord
+from sdc.storage.scratch import own_scratch
 
 STAGE_SECONDS = 30.0
 SECONDS_TO_END = 15.0  # for a search to write what is proven after it was ended
@@ -68,8 +68,8 @@ def run_trial(build: Build, seconds: float, say: Say) -> Trial:
     A search that takes longer than `seconds` ends with what it has proven, and the trial goes on with that; where it
     does not say what is left, it gets twice as long. Any other stage ends the trial. Nothing is published or entered.
     """
-    with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
-        own = _beside(build, Path(folder))
+    with own_scratch() as folder:
+        own = _beside(build, folder)
         with _spawned(own) as messages:
             return _Watch(own, seconds, say).follow(messages)
 

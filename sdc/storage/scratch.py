@@ -27,12 +27,13 @@ if os.path.exists(lock) and not os.path.exists(folder):  # else the next run rem
 
 
 @contextmanager
-def own_scratch(parent: Path, mode: int = 0o700) -> Iterator[Path]:
-    """Create a folder below `parent`, removed when the block or this process ends.
+def own_scratch(parent: Path | None = None, mode: int = 0o700) -> Iterator[Path]:
+    """Create a folder below `parent`, by default the temporary folder; it goes when the block or this process ends.
 
     A killed process cannot clean up, so a child that outlives it does. If both are killed, the next run on this machine
     removes the folder: its lock is then free. Shared disks may not share locks between machines.
     """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
     prefix = f"{PREFIX}{socket.gethostname()}-"
     for lock in parent.glob(f".{glob.escape(prefix)}*.lock"):
         _remove_if_free(lock)
@@ -56,7 +57,7 @@ class ScratchWhenUsed(ExitStack):
 
     def __fspath__(self) -> str:
         if not hasattr(self, "_folder"):
-            self._folder = self.enter_context(own_scratch(Path(tempfile.gettempdir())))
+            self._folder = self.enter_context(own_scratch())
         return str(self._folder)
 
     def __str__(self) -> str:

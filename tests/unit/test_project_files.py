@@ -37,6 +37,12 @@ def test_the_commands_of_contributors_are_those_of_ci() -> None:
     assert " && ".join(checks) in (ROOT / "CONTRIBUTING.md").read_text()
 
 
+def test_temporary_folders_go_with_their_process() -> None:
+    """Those of Python stay where it is killed, and may have counts: `own_scratch` alone makes some."""
+    files = [path for name in ("sdc", "flows") for path in (ROOT / name).rglob("*.py")]
+    assert [path.name for path in files if re.search(r"TemporaryDirectory|mkdtemp", path.read_text())] == []
+
+
 def test_the_workflow_calls_the_script_of_ci() -> None:
     steps = read(".github/workflows/ci.yml")["jobs"]["test"]["steps"]
     assert [step["run"] for step in steps if "run" in step] == [".ci/run"]

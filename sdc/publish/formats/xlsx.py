@@ -9,7 +9,7 @@ from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
+from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from sdc.model.errors import ReleaseError
@@ -64,7 +64,7 @@ def workbook(into: Path | IO[bytes], **options: bool) -> Iterator[Workbook]:
     from xlsxwriter import Workbook
 
     where = str(into) if isinstance(into, Path) else into
-    with own_scratch(Path(gettempdir())) as scratch, Workbook(where, {"tmpdir": str(scratch), **options}) as book:
+    with own_scratch() as scratch, Workbook(where, {"tmpdir": str(scratch), **options}) as book:
         yield book
 
 
