@@ -119,12 +119,12 @@ class LimitsConfig(Section):
     """the most bytes of a request's body"""
 
 
-FIRST = ("one-way", "total")
+ONE_WAY, TOTAL = "one-way", "total"
 
 
 def _begun(start: str, info: ValidationInfo) -> str:
     """A run folder relative to the config, or as until now to the working folder where only that has one."""
-    place = start if start in FIRST else placed(start, info)
+    place = start if start in (ONE_WAY, TOTAL) else placed(start, info)
     return start if not Path(place).exists() and Path(start).exists() else place
 
 

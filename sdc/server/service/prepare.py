@@ -12,7 +12,7 @@ from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.capabilities import refusals
 from sdc.config.features import BEFORE, WEIGHT
-from sdc.config.server import ServerConfig
+from sdc.config.server import ONE_WAY, TOTAL, ServerConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
@@ -39,7 +39,6 @@ from sdc.storage.run_folder import RunFolder, read_json, write_json
 FOLDER, TABLE, FIRST, EVIDENCE = "server", "table", "first", "evidence"
 STATE = "state.json"
 FORMAT = 2
-ONE_WAY, TOTAL = "one-way", "total"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +90,11 @@ def is_prepared(build: Build) -> bool:
     if not path.exists() or (facts := read_json(path)).get("key") != key_of(build):
         return False
     # the folder is named by its place, where another run may be by now
-    begun = RunFolder(Path(server_of(build).start)).stage("search") / SEARCH_FILE
-    return not begun.is_file() or _listed(read_json(begun)["frontier"]) == _listed(facts["released"])
+    start = server_of(build).start
+    begun = RunFolder(Path(start)).stage("search") / SEARCH_FILE
+    if start in (ONE_WAY, TOTAL) or not begun.is_file():
+        return True
+    return _listed(read_json(begun)["frontier"]) == _listed(facts["released"])
 
 
 def _listed(named: list[list[str]]) -> set[frozenset[str]]:

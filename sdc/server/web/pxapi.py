@@ -69,7 +69,7 @@ class PublicTable:
     eliminates: bool
 
     def __post_init__(self) -> None:
-        _ = self.table.with_records
+        _ = self.table.with_records  # kept from then on
 
     @property
     def size(self) -> int:
